@@ -1,0 +1,28 @@
+"""kschedctl replays kube-scheduler on a snapshot of a cluster.
+
+>>> import kschedctl
+>>> cluster = kschedctl.Cluster.from_objects([])
+>>> kschedctl.explain(cluster, "shop/web")
+Traceback (most recent call last):
+kschedctl.errors.UsageError: pod "shop/web" not found
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kschedctl.errors import KschedctlError
+
+if TYPE_CHECKING:
+    from kschedctl.library import Cluster, explain
+
+__all__ = ["Cluster", "KschedctlError", "explain"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Load the library when it is asked for: commands that need none of it start faster."""
+    if name in __all__:
+        return getattr(import_module("kschedctl.library"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

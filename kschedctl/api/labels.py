@@ -1,0 +1,347 @@
+"""Label selectors: parsing (``-l``), conversion from the API's LabelSelector, validation and matching.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go, pkg/api/validate/content/{kube,dns}.go and
+pkg/apis/meta/v1/helpers.go (v1.36). Error texts are upstream's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN
+from kschedctl.errors import InputError
+
+if TYPE_CHECKING:
+    from kschedctl.api.objects import LabelSelector
+
+IN, NOT_IN, EQUALS, DOUBLE_EQUALS, NOT_EQUALS = "in", "notin", "=", "==", "!="
+GREATER_THAN, LESS_THAN, EXISTS, DOES_NOT_EXIST = "gt", "lt", "exists", "!"
+BINARY_OPERATORS = (IN, NOT_IN, EQUALS, DOUBLE_EQUALS, NOT_EQUALS, GREATER_THAN, LESS_THAN)
+OPERATORS = (*BINARY_OPERATORS, EXISTS, DOES_NOT_EXIST)
+_API_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": DOES_NOT_EXIST}
+_SYMBOLS = {GREATER_THAN: ">", LESS_THAN: "<", IN: " in ", NOT_IN: " notin "}
+
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_NAME})?"
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_CHARACTERS = (
+    "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+_NAME_ERROR = (
+    f"must {_CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+)
+_VALUE_ERROR = (
+    f"a valid label must be an empty string or {_CHARACTERS} "
+    f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
+)
+_SUBDOMAIN_ERROR = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_DNS_SUBDOMAIN}')"
+)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_GO_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"} | {
+    '"': r"\"",
+    "\\": r"\\",
+}
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+)")
+
+
+class SelectorError(InputError, ValueError):
+    """A selector that the API server or the scheduler would refuse, in upstream's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label; ``operator`` is one of OPERATORS. ``requirement`` makes a validated one."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet it; a label that is absent meets ``!``, ``!=`` and ``notin`` only."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "in" | "=" | "==":
+                return value is not None and value in self.values
+            case "notin" | "!=":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+        number = None if value is None else parse_int64(value)
+        bound = parse_int64(self.values[0]) if len(self.values) == 1 else None
+        if number is None or bound is None:
+            return False
+        return number > bound if self.operator == GREATER_THAN else number < bound
+
+    def __str__(self) -> str:
+        if self.operator in (EXISTS, DOES_NOT_EXIST):
+            return f"!{self.key}" if self.operator == DOES_NOT_EXIST else self.key
+        values = ",".join(sorted(self.values))
+        symbol = _SYMBOLS.get(self.operator, self.operator)
+        return f"{self.key}{symbol}({values})" if self.operator in (IN, NOT_IN) else f"{self.key}{symbol}{values}"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A conjunction of requirements, sorted by key; with ``nothing`` it matches no labels at all."""
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet every requirement."""
+        return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it selects everything."""
+        return not self.requirements and not self.nothing
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The labels that it reads."""
+        return frozenset(requirement.key for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(nothing=True)
+
+
+def selector(requirements: Iterable[Requirement]) -> Selector:
+    """The conjunction of the requirements."""
+    return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
+
+
+def requirement(key: str, operator: str, values: Sequence[str] | None = (), path: str = "") -> Requirement:
+    """A validated requirement. Raises SelectorError."""
+    if errors := requirement_errors(key, operator, values, path):
+        raise SelectorError(aggregate(errors))
+    return Requirement(key, operator, tuple(values or ()))
+
+
+def from_set(labels: Mapping[str, str]) -> Selector:
+    """The selector of a label map (a pod's nodeSelector, a Service's selector), not validated, as upstream."""
+    return selector(Requirement(key, EQUALS, (value,)) for key, value in labels.items())
+
+
+def from_label_selector(label_selector: LabelSelector | None) -> Selector:
+    """The selector of an API LabelSelector: None selects nothing, an empty one everything. Raises SelectorError."""
+    if label_selector is None:
+        return NOTHING
+    requirements = [requirement(key, EQUALS, (value,)) for key, value in sorted(label_selector.match_labels.items())]
+    for expression in label_selector.match_expressions:
+        if expression.operator not in _API_OPERATORS:
+            raise SelectorError(f"{quote(expression.operator)} is not a valid label selector operator")
+        values = expression.values or None
+        requirements.append(requirement(expression.key, _API_OPERATORS[expression.operator], values))
+    return selector(requirements)
+
+
+def requirement_errors(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
+    """Why this is no valid requirement, one message a fault; ``path`` is the field that holds it."""
+    errors, at = [], child(path, "values")
+    if problem := "; ".join(_label_key_errors(key)):
+        errors.append(invalid(child(path, "key"), key, problem))
+    if problem := _count_error(operator, len(values or ())):
+        errors.append(invalid(at, values, problem))
+    if operator in (GREATER_THAN, LESS_THAN):
+        problem = "for 'Gt', 'Lt' operators, the value must be an integer"
+        errors += [invalid(f"{at}[{i}]", v, problem) for i, v in enumerate(values or ()) if parse_int64(v) is None]
+    if operator not in OPERATORS:
+        errors.append(not_supported(child(path, "operator"), operator, OPERATORS))
+    for i, value in enumerate(values or ()):
+        if problem := "; ".join(_label_value_errors(value)):
+            errors.append(invalid(f"{at}[{i}][{key}]", value, problem))
+    return errors
+
+
+def _count_error(operator: str, count: int) -> str:
+    """What is wrong with this number of values, or nothing."""
+    if operator in (IN, NOT_IN) and not count:
+        return "for 'in', 'notin' operators, values set can't be empty"
+    if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
+        return "exact-match compatibility requires one single value"
+    if operator in (EXISTS, DOES_NOT_EXIST) and count:
+        return "values set must be empty for exists and does not exist"
+    if operator in (GREATER_THAN, LESS_THAN) and count != 1:
+        return "for 'Gt', 'Lt' operators, exactly one value is required"
+    return ""
+
+
+@lru_cache(maxsize=65536)
+def _label_key_errors(key: str) -> tuple[str, ...]:
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {_NAME_ERROR} {prefixed}",)
+    errors = []
+    if slash and not prefix:
+        errors.append("prefix part must be non-empty")
+    elif slash:
+        errors += [f"prefix part {error}" for error in _syntax_errors(prefix, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_ERROR)]
+    if not name:
+        errors.append("name part must be non-empty")
+    return (*errors, *(f"name part {error}" for error in _syntax_errors(name, 63, _NAME, _NAME_ERROR)))
+
+
+@lru_cache(maxsize=65536)
+def _label_value_errors(value: str) -> tuple[str, ...]:
+    return _syntax_errors(value, 63, _VALUE, _VALUE_ERROR)
+
+
+def _syntax_errors(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
+    too_long = () if len(text.encode()) <= limit else (f"must be no more than {limit} bytes",)
+    return too_long if re.fullmatch(pattern, text) else (*too_long, error)
+
+
+def parse_int64(text: str) -> int | None:
+    """What Go's ParseInt(text, 10, 64) gives, or None where it fails."""
+    if (match := _INTEGER.fullmatch(text)) is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+# -- field errors, as staging/src/k8s.io/apimachinery/pkg/util/validation/field words them -------------------------
+
+
+def child(path: str, name: str) -> str:
+    """The path of a field within the object at ``path``."""
+    return f"{path}.{name}" if path else name
+
+
+def invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
+    """An "Invalid value" error; a list that is absent shows as null, as in Go."""
+    return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else _go_json(value)}: {problem}"
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
+    """An "Unsupported value" error."""
+    return f"{path}: Unsupported value: {_go_json(value)}: supported values: {', '.join(map(quote, supported))}"
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors as one text, each once, in brackets when more than one."""
+    distinct = tuple(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def quote(text: str) -> str:
+    """The text in double quotes, as Go's %q."""
+    return f'"{"".join(map(_escape, text))}"'
+
+
+def _escape(character: str) -> str:
+    if character in _GO_ESCAPES:
+        return _GO_ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _go_json(value: str | Sequence[str] | None) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&"})
+
+
+# -- the grammar of kubectl -l ------------------------------------------------------------------------------------
+
+
+def parse_selector(text: str) -> Selector:
+    """The selector that a text such as "x in (a,b),!y,z!=c" stands for. Raises SelectorError."""
+    return selector(_Parser(text).parse())
+
+
+class _Parser:
+    """One pass over the tokens of a selector; the end of the text is the empty token."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = [*_TOKEN.findall(text), ""]
+        self.position = 0
+
+    @property
+    def token(self) -> str:
+        return self.tokens[self.position]
+
+    def next(self) -> str:
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def parse(self) -> list[Requirement]:
+        requirements: list[Requirement] = []
+        if self.token and not self.starts_requirement():
+            raise SelectorError(f"found '{self.token}', expected: !, identifier, or 'end of string'")
+        while self.token:
+            try:
+                requirements.append(self.parse_requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
+            separator = self.next()
+            if separator not in ("", ","):
+                raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
+            if separator and not self.starts_requirement():
+                raise SelectorError(f"found '{self.token}', expected: identifier after ','")
+            if not separator:
+                break
+        return requirements
+
+    def starts_requirement(self) -> bool:
+        return self.token == "!" or _is_identifier(self.token)
+
+    def parse_requirement(self) -> Requirement:
+        absent = self.token == "!"
+        self.position += absent
+        key = self.next()
+        if not _is_identifier(key):
+            raise SelectorError(f"found '{key}', expected: identifier")
+        if problem := "; ".join(_label_key_errors(key)):
+            raise SelectorError(invalid("<nil>", key, problem))
+        if absent or self.token in ("", ","):
+            return requirement(key, DOES_NOT_EXIST if absent else EXISTS)
+        operator = {">": GREATER_THAN, "<": LESS_THAN}.get(self.token, self.token)
+        if operator not in BINARY_OPERATORS or self.token in (GREATER_THAN, LESS_THAN):
+            raise SelectorError(f"found '{self.token}', expected: {', '.join(BINARY_OPERATORS)}")
+        self.position += 1
+        values = self.parse_values() if operator in (IN, NOT_IN) else {self.parse_value()}
+        return requirement(key, operator, sorted(values))
+
+    def parse_value(self) -> str:
+        if self.token in ("", ","):
+            return ""
+        if not _is_identifier(value := self.next()):
+            raise SelectorError(f"found '{value}', expected: identifier")
+        return value
+
+    def parse_values(self) -> set[str]:
+        if (opening := self.next()) != "(":
+            raise SelectorError(f"found '{opening}' expected: '('")
+        if self.token not in (")", ",") and not _is_identifier(self.token):
+            raise SelectorError(f"found '{self.token}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        while (token := self.next()) != ")":
+            if _is_identifier(token):
+                values.add(token)
+                if self.token not in (",", ")"):
+                    raise SelectorError(f"found '{self.token}', expected: ',' or ')'")
+            elif token != ",":
+                raise SelectorError(f"found '{token}', expected: ',', or identifier")
+            elif not values or self.token in (",", ")"):
+                values.add("")  # a comma with nothing before or after it
+        return values or {""}
+
+
+def _is_identifier(token: str) -> bool:
+    return token != "" and token[0] not in "=!(),<>"

@@ -1,0 +1,871 @@
+"""The Kubernetes objects that scheduling reads, as frozen structs: only the fields that some plugin or study reads.
+
+Field names and meaning are those of the API (staging/src/k8s.io/api, v1.36); anything else in a document is ignored.
+Quantities, times and IntOrStrings keep the form in which they were printed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Resources = dict[str, str | int | float]
+"""A ResourceList: resource name -> quantity as printed."""
+
+
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """Base of all API structs: camelCase in documents, immutable, not tracked by the garbage collector (no cycles)."""
+
+
+# -- metadata and selectors ---------------------------------------------------------------------------------------
+
+
+class OwnerReference(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    generate_name: str = ""
+
+
+class PodMeta(Struct, frozen=True):
+    """ObjectMeta of a pod, less the annotations: no plugin reads them, and they are the bulk of many pods."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    generate_name: str = ""
+
+
+class SelectorRequirement(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(Struct, frozen=True):
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelectorTerm(Struct, frozen=True):
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelector(Struct, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class TopologySelectorRequirement(Struct, frozen=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Struct, frozen=True):
+    match_label_expressions: tuple[TopologySelectorRequirement, ...] = ()
+
+
+class TypedObjectReference(Struct, frozen=True):
+    api_group: str | None = None
+    kind: str = ""
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+
+
+# -- pods ---------------------------------------------------------------------------------------------------------
+
+
+class PreferredSchedulingTerm(Struct, frozen=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Struct, frozen=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Struct, frozen=True):
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    topology_key: str = ""
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Struct, frozen=True):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Struct, frozen=True):
+    """Also the shape of a PodAntiAffinity."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Struct, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Struct, frozen=True):
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class ContainerPort(Struct, frozen=True):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ContainerResourceClaim(Struct, frozen=True):
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(Struct, frozen=True):
+    requests: Resources = {}
+    limits: Resources = {}
+    claims: tuple[ContainerResourceClaim, ...] = ()
+
+
+class ContainerRestartRule(Struct, frozen=True):
+    action: str = ""
+
+
+class Container(Struct, frozen=True):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+
+
+class PersistentVolumeClaimVolumeSource(Struct, frozen=True):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class PersistentVolumeClaimTemplate(Struct, frozen=True):
+    spec: PersistentVolumeClaimSpec | None = None
+
+
+class EphemeralVolumeSource(Struct, frozen=True):
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class GCEPersistentDiskVolumeSource(Struct, frozen=True):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Struct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class ISCSIVolumeSource(Struct, frozen=True):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDVolumeSource(Struct, frozen=True):
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class AzureDiskVolumeSource(Struct, frozen=True):
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    disk_name: str = ""
+
+
+class CinderVolumeSource(Struct, frozen=True):
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class NamedVolumeSource(Struct, frozen=True):
+    """An in-line source of which only the presence, or the volume's path, matters (vSphere, portworx, azureFile)."""
+
+    volume_path: str = ""
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class ImageVolumeSource(Struct, frozen=True):
+    reference: str = ""
+
+
+class Volume(Struct, frozen=True):
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    image: ImageVolumeSource | None = None
+
+
+class PodSchedulingGate(Struct, frozen=True):
+    name: str = ""
+
+
+class PodResourceClaim(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(Struct, frozen=True):
+    pod_group_name: str | None = None
+
+
+class PodSpec(Struct, frozen=True):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    overhead: Resources = {}
+    resources: ResourceRequirements | None = None
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
+    termination_grace_period_seconds: int | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+
+
+class Condition(Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: Resources = {}
+
+
+class PodResourceClaimStatus(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Struct, frozen=True):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Struct, frozen=True):
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
+class NodeAllocatableResourceClaimStatus(Struct, frozen=True):
+    resource_claim_name: str = ""
+    resources: Resources = {}
+
+
+class PodStatus(Struct, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: Resources = {}
+
+
+class Pod(Struct, frozen=True):
+    metadata: PodMeta = PodMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def terminated(self) -> bool:
+        """Succeeded and Failed pods hold nothing and are not scheduled."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+# -- nodes --------------------------------------------------------------------------------------------------------
+
+
+class Taint(Struct, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ContainerImage(Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeSpec(Struct, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class NodeStatus(Struct, frozen=True):
+    allocatable: Resources = {}
+    capacity: Resources = {}
+    images: tuple[ContainerImage, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# -- workloads, services, policies --------------------------------------------------------------------------------
+
+
+class Namespace(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(Struct, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class Service(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class PodTemplateSpec(Struct, frozen=True):
+    metadata: PodMeta = PodMeta()
+    spec: PodSpec = PodSpec()
+
+
+class ReplicationControllerSpec(Struct, frozen=True):
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationController(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class WorkloadSpec(Struct, frozen=True):
+    """What ReplicaSets, StatefulSets, Deployments and DaemonSets have in common."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Workload(Struct, frozen=True):
+    """A ReplicaSet, StatefulSet, Deployment or DaemonSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class PodDisruptionBudgetSpec(Struct, frozen=True):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str | None] = {}
+
+
+class PodDisruptionBudget(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PriorityClass(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+    description: str = ""
+
+
+class RuntimeClassOverhead(Struct, frozen=True):
+    pod_fixed: Resources = {}
+
+
+class RuntimeClassScheduling(Struct, frozen=True):
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class RuntimeClass(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    overhead: RuntimeClassOverhead | None = None
+    scheduling: RuntimeClassScheduling | None = None
+
+
+# -- storage ------------------------------------------------------------------------------------------------------
+
+
+class VolumeResourceRequirements(Struct, frozen=True):
+    requests: Resources = {}
+
+
+class PersistentVolumeClaimSpec(Struct, frozen=True):
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: VolumeResourceRequirements = VolumeResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PhaseStatus(Struct, frozen=True):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PhaseStatus = PhaseStatus()
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True):
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct, frozen=True):
+    capacity: Resources = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: TypedObjectReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: NamedVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    vsphere_volume: NamedVolumeSource | None = None
+    portworx_volume: NamedVolumeSource | None = None
+
+
+class PersistentVolume(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PhaseStatus = PhaseStatus()
+
+
+class StorageClass(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(Struct, frozen=True):
+    count: int | None = None
+
+
+class CSINodeDriver(Struct, frozen=True):
+    name: str = ""
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Struct, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
+
+
+class VolumeAttachmentSource(Struct, frozen=True):
+    persistent_volume_name: str | None = None
+    inline_volume_spec: PersistentVolumeSpec | None = None
+
+
+class VolumeAttachmentSpec(Struct, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+# -- devices (resource.k8s.io/v1) ---------------------------------------------------------------------------------
+
+
+class CELDeviceSelector(Struct, frozen=True):
+    expression: str = ""
+
+
+class DeviceSelector(Struct, frozen=True):
+    cel: CELDeviceSelector | None = None
+
+
+class DeviceToleration(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class CapacityRequirements(Struct, frozen=True):
+    requests: Resources = {}
+
+
+class ExactDeviceRequest(Struct, frozen=True):
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceSubRequest(Struct, frozen=True):
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+
+class DeviceRequest(Struct, frozen=True):
+    name: str = ""
+    exactly: ExactDeviceRequest | None = None
+    first_available: tuple[DeviceSubRequest, ...] = ()
+
+
+class DeviceConstraint(Struct, frozen=True):
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DeviceClaim(Struct, frozen=True):
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+
+
+class ResourceClaimSpec(Struct, frozen=True):
+    devices: DeviceClaim = DeviceClaim()
+
+
+class DeviceRequestAllocationResult(Struct, frozen=True):
+    request: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    consumed_capacity: Resources = {}
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+
+
+class DeviceAllocationResult(Struct, frozen=True):
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+
+
+class AllocationResult(Struct, frozen=True):
+    devices: DeviceAllocationResult = DeviceAllocationResult()
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
+
+
+class ResourceClaimConsumerReference(Struct, frozen=True):
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class AllocatedDeviceStatus(Struct, frozen=True):
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: tuple[Condition, ...] = ()
+
+
+class ResourceClaimStatus(Struct, frozen=True):
+    allocation: AllocationResult | None = None
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
+
+
+class ResourceClaim(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+
+class ResourceClaimTemplateSpec(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(Struct, frozen=True):
+    selectors: tuple[DeviceSelector, ...] = ()
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class DeviceAttribute(Struct, frozen=True):
+    """Exactly one of the fields is set; `int`, `bool`, `string` and `version` are the API's names."""
+
+    int_: int | None = msgspec.field(default=None, name="int")
+    bool_: bool | None = msgspec.field(default=None, name="bool")
+    string: str | None = None
+    version: str | None = None
+    ints: tuple[int, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+
+class CapacityRequestPolicyRange(Struct, frozen=True):
+    min: str | int | float | None = None
+    max: str | int | float | None = None
+    step: str | int | float | None = None
+
+
+class CapacityRequestPolicy(Struct, frozen=True):
+    default: str | int | float | None = None
+    valid_values: tuple[str | int | float, ...] = ()
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Struct, frozen=True):
+    value: str | int | float = "0"
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Struct, frozen=True):
+    value: str | int | float = "0"
+
+
+class CounterSet(Struct, frozen=True):
+    name: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceCounterConsumption(Struct, frozen=True):
+    counter_set: str = ""
+    counters: dict[str, Counter] = {}
+
+
+class DeviceTaint(Struct, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeAllocatableResourceMapping(Struct, frozen=True):
+    capacity_key: str | None = None
+    allocation_multiplier: str | int | float | None = None
+
+
+class Device(Struct, frozen=True):
+    name: str = ""
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: tuple[DeviceTaint, ...] = ()
+    binds_to_node: bool | None = None
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
+
+
+class ResourcePool(Struct, frozen=True):
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(Struct, frozen=True):
+    driver: str = ""
+    pool: ResourcePool = ResourcePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    devices: tuple[Device, ...] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
+
+
+class ResourceSlice(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceTaintSelector(Struct, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct, frozen=True):
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+
+class PodGroup(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+
+
+KINDS: dict[str, type[Struct]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "Namespace": Namespace,
+    "Service": Service,
+    "ReplicationController": ReplicationController,
+    "ReplicaSet": Workload,
+    "StatefulSet": Workload,
+    "PodDisruptionBudget": PodDisruptionBudget,
+    "PriorityClass": PriorityClass,
+    "RuntimeClass": RuntimeClass,
+    "PersistentVolumeClaim": PersistentVolumeClaim,
+    "PersistentVolume": PersistentVolume,
+    "StorageClass": StorageClass,
+    "CSINode": CSINode,
+    "CSIDriver": CSIDriver,
+    "CSIStorageCapacity": CSIStorageCapacity,
+    "VolumeAttachment": VolumeAttachment,
+    "ResourceClaim": ResourceClaim,
+    "ResourceClaimTemplate": ResourceClaimTemplate,
+    "DeviceClass": DeviceClass,
+    "ResourceSlice": ResourceSlice,
+    "DeviceTaintRule": DeviceTaintRule,
+    "PodGroup": PodGroup,
+}
+"""The kinds that scheduling reads, by their `kind`."""

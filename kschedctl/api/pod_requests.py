@@ -1,0 +1,147 @@
+"""How much of each resource a pod requests: containers, init containers, sidecars, pod level, overhead, resize.
+
+Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kschedctl.api import resource_names
+from kschedctl.api.objects import Container, ContainerStatus, Pod, ResourceRequirements, Resources
+from kschedctl.api.quantity import Quantity, parse
+
+Quantities = dict[str, Quantity]
+"""Resource name -> quantity."""
+
+
+class Options(NamedTuple):
+    """What counts; the defaults are those of kube-scheduler v1.36 for the pods that a node holds.
+
+    ``non_missing``: container requests to assume where a container names none, resource by resource.
+    """
+
+    use_status: bool = True
+    pod_level: bool = True
+    pod_level_resize: bool = True
+    overhead: bool = True
+    dra_node_allocatable: bool = False
+    non_missing: Mapping[str, Quantity] = {}
+
+
+def quantities(resources: Resources) -> Quantities:
+    """Parse a ResourceList. Raises QuantityError."""
+    return {name: parse(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
+
+
+def pod_requests(pod: Pod, options: Options = Options()) -> Quantities:
+    """The requests of a pod: the larger of what it needs while starting and while running.
+
+    Raises QuantityError for a quantity that cannot be parsed.
+    """
+    requests = aggregate_container_requests(pod, options)
+    resources = pod.spec.resources
+    if options.pod_level and resources is not None:
+        requests |= _pod_level(pod, resources, options)
+    if options.overhead:
+        _add(requests, quantities(pod.spec.overhead))
+    return requests
+
+
+def pod_level_requests_set(pod: Pod) -> bool:
+    """Whether the pod itself, not its containers, requests cpu, memory or huge pages."""
+    return pod.spec.resources is not None and any(map(resource_names.is_pod_level, pod.spec.resources.requests))
+
+
+def aggregate_container_requests(pod: Pod, options: Options = Options()) -> Quantities:
+    """The requests of all containers: the running ones together, or the greediest moment of initialisation."""
+    statuses = _statuses(pod) if options.use_status else {}
+    total: Quantities = {}
+    for container in pod.spec.containers:
+        _add(total, _container_requests(pod, container, statuses, options))
+    sidecars: Quantities = {}
+    init: Quantities = {}
+    for container in pod.spec.init_containers:
+        sidecar = container.restart_policy == "Always"
+        requests = _container_requests(pod, container, statuses if sidecar else {}, options)
+        if sidecar:
+            _add(total, requests)
+            _add(sidecars, requests)
+            requests = sidecars
+        else:
+            _add(requests, sidecars)
+        _max(init, requests)
+    _max(total, init)
+    if options.dra_node_allocatable:
+        for claim in pod.status.node_allocatable_resource_claim_statuses:
+            _add(total, quantities(claim.resources))
+    return total
+
+
+def container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
+    """The limits of all containers, by the same rule as their requests."""
+    total: Quantities = {}
+    for container in containers:
+        _add(total, quantities(container.resources.limits))
+    sidecars: Quantities = {}
+    init: Quantities = {}
+    for container in init_containers:
+        limits = quantities(container.resources.limits)
+        if container.restart_policy == "Always":
+            _add(total, limits)
+            _add(sidecars, limits)
+            limits = sidecars
+        else:
+            _add(limits, sidecars)
+        _max(init, limits)
+    _max(total, init)
+    return total
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    status = pod.status
+    return {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None}
+
+
+def _container_requests(
+    pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], options: Options
+) -> Quantities:
+    requests = quantities(container.resources.requests)
+    status = statuses.get(container.name)
+    if status is not None and status.resources is not None:
+        requests = _effective(pod, requests, status.resources, status.allocated_resources)
+    return {**options.non_missing, **requests}
+
+
+def _pod_level(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
+    requests = quantities(resources.requests)
+    effective = requests
+    if options.use_status and options.pod_level_resize and pod.status.resources is not None:
+        effective = _effective(pod, requests, pod.status.resources, pod.status.allocated_resources)
+    zero = parse("0")
+    return {name: effective.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
+
+
+def _effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
+    """During an in-place resize: the largest of what is wanted, actuated and allocated; an infeasible wish is void."""
+    result = {} if _resize_infeasible(pod) else dict(spec)
+    _max(result, quantities(actuated.requests))
+    _max(result, quantities(allocated))
+    return result
+
+
+def _resize_infeasible(pod: Pod) -> bool:
+    pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _add(total: Quantities, more: Mapping[str, Quantity]) -> None:
+    for name, quantity in more.items():
+        total[name] = total[name].add(quantity) if name in total else quantity
+
+
+def _max(total: Quantities, other: Mapping[str, Quantity]) -> None:
+    for name, quantity in other.items():
+        if name not in total or quantity > total[name]:
+            total[name] = quantity

@@ -1,0 +1,260 @@
+"""Resource quantities ("1500m", "2Gi", "1e3"): exact parsing, arithmetic and canonical form.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/{quantity,amount,scale_int,suffix}.go (v1.36).
+
+Upstream keeps an amount either as an int64 with a decimal scale or, where that is too small, as a big decimal that is
+rounded up to nano units. Both forms give the same answers within int64 and different ones beyond it (an overflowing
+int64 amount is 0, a big one wraps), so ``Quantity.big`` says which form upstream would hold.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache, total_ordering
+
+from kschedctl.errors import InputError
+
+NANO, MILLI = -9, -3
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_INT64_DIGITS = 18  # decimal digits that always fit into an int64
+_MAX_DIGITS = 1000  # upstream has no limit and would hang on 1234567890123456789e999999999
+
+
+class Format(StrEnum):
+    """The family of suffixes that a quantity was written with, and is printed with."""
+
+    DECIMAL_EXPONENT = "DecimalExponent"
+    BINARY_SI = "BinarySI"
+    DECIMAL_SI = "DecimalSI"
+
+
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+
+_QUANTITY = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,30})")
+
+_WRONG_FORMAT = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"  # upstream's words
+)
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+
+class QuantityError(InputError, ValueError):
+    """A text that is no quantity; ``what`` is upstream's message, ``hint`` shows the text."""
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """The number ``mantissa * 10**scale``. Equal, ordered and hashed by that number, whatever its format.
+
+    ``written`` is the text it was parsed from where upstream reprints that unchanged.
+    """
+
+    mantissa: int
+    scale: int = 0
+    format: Format = Format.DECIMAL_SI
+    big: bool = False
+    written: str = ""
+
+    def value(self) -> int:
+        """The amount as an int64, rounded away from zero."""
+        return self._scaled(0)
+
+    def milli_value(self) -> int:
+        """The amount in thousandths as an int64, rounded away from zero."""
+        return self._scaled(MILLI)
+
+    def cmp(self, other: Quantity) -> int:
+        """-1, 0 or 1: how this amount compares to the other."""
+        scale = min(self.scale, other.scale)
+        mine, theirs = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
+        return (mine > theirs) - (mine < theirs)
+
+    def add(self, other: Quantity) -> Quantity:
+        """The sum; it has this quantity's format, or the other's where this one is zero."""
+        format = self.format if self.mantissa else other.format
+        if not (self.mantissa and other.mantissa):
+            return replace(self if self.mantissa else other, format=format, big=self.big or other.big, written="")
+        scale = min(self.scale, other.scale)
+        terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
+        big = self.big or other.big or not all(map(_is_int64, (*terms, sum(terms))))
+        return Quantity(sum(terms), scale, format, big)
+
+    def sub(self, other: Quantity) -> Quantity:
+        """The difference; its format follows the rule of ``add``."""
+        return self.add(replace(other, mantissa=-other.mantissa))
+
+    def round_up(self, scale: int) -> Quantity:
+        """Rounded away from zero to a multiple of ``10**scale``."""
+        if self.scale >= scale:
+            return self
+        return replace(self, mantissa=_rescale(self.mantissa, self.scale - scale), scale=scale, written="")
+
+    def __eq__(self, other: object) -> bool:
+        return self.cmp(other) == 0 if isinstance(other, Quantity) else NotImplemented
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.cmp(other) < 0
+
+    def __hash__(self) -> int:
+        return hash(_strip_factors(self.mantissa, 10, self.scale))
+
+    def __str__(self) -> str:
+        """The canonical form: no fraction, no precision lost, the largest suffix that allows it."""
+        if self.written:
+            return self.written
+        if not self.mantissa:
+            return "0"
+        if self.format is Format.BINARY_SI and self.round_up(0) == self and abs(self._integer()) >= 1024:
+            number, power = _strip_factors(self._integer(), 1024)
+            return f"{number}{_BINARY_SUFFIX.get(power * 10, '')}"
+        number, exponent = _strip_factors(self.mantissa, 10, self.scale)
+        number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
+        if self.format is Format.DECIMAL_EXPONENT:
+            return f"{number}e{exponent}" if exponent else str(number)
+        return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"  # beyond 999E upstream prints no suffix either
+
+    def _integer(self) -> int:
+        return _rescale(self.mantissa, self.scale)
+
+    def _scaled(self, scale: int) -> int:
+        """``amount / 10**scale`` as upstream's ScaledValue computes it, its behaviour beyond int64 included."""
+        by = self.scale - scale
+        if not self.big:
+            scaled = _rescale(self.mantissa, by)
+            return scaled if _is_int64(scaled) else 0
+        if by >= 0:
+            return _wrap(_rescale(self.mantissa, by))
+        divisor = 10**-by
+        if self.mantissa >= INT64_MAX or -by > _INT64_DIGITS:
+            quotient, rest = divmod(self.mantissa, divisor)
+        else:  # in int64 arithmetic: wraps large negative amounts, truncates towards zero, adds one for any rest
+            dividend = _wrap(self.mantissa)
+            quotient, rest = divmod(abs(dividend), divisor)
+            quotient = quotient if dividend >= 0 else -quotient
+        return _wrap(quotient + bool(rest))
+
+
+@lru_cache(maxsize=65536, typed=True)
+def parse(text: str | int | float) -> Quantity:
+    """The quantity that a text or a JSON number stands for. Raises QuantityError.
+
+    Numbers of more than 1000 digits are refused. Digits below nano units are rounded up.
+    """
+    text = str(text)
+    match = _QUANTITY.fullmatch(text)
+    if not text or match is None:
+        raise QuantityError(_WRONG_FORMAT, hint=f"got {_shorten(text)}")
+    sign, zeros, whole, fraction, suffix = match.groups(default="")
+    digits = (whole or "0") + fraction
+    exponent, format = _suffix(suffix, text)
+    if format is Format.BINARY_SI:
+        mantissa, scale = _mantissa(digits, 0, text) << exponent, -len(fraction)
+        small = not fraction and 15 - len(digits) - exponent * 3 // 10 - 1 >= 0
+    else:
+        scale = exponent - len(fraction)
+        mantissa = _mantissa(digits, scale, text)
+        small = len(digits) <= _INT64_DIGITS and scale >= NANO
+    if not (small or zeros or whole or fraction):
+        raise QuantityError(_WRONG_NUMBER, hint=f"got {_shorten(text)}")
+    if sign == "-":
+        mantissa = -mantissa
+    if not (small and _is_int64(mantissa)):
+        return _big(mantissa, scale, format)
+    return Quantity(mantissa, scale if mantissa else 0, format, written=text * _is_canonical(digits, scale, format))
+
+
+@lru_cache(maxsize=65536, typed=True)
+def value(text: str | int | float) -> int:
+    """The int64 value of a quantity as it stands in a document, where white space around it is allowed."""
+    return parse(text.strip() if isinstance(text, str) else text).value()
+
+
+@lru_cache(maxsize=65536, typed=True)
+def milli_value(text: str | int | float) -> int:
+    """The same in thousandths."""
+    return parse(text.strip() if isinstance(text, str) else text).milli_value()
+
+
+def _suffix(suffix: str, text: object) -> tuple[int, Format]:
+    """The exponent (of 10, or of 2 for BinarySI) and the format that a suffix stands for."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY:
+        return _BINARY[suffix], Format.BINARY_SI
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None or not _is_int64(int(match[1])):
+        raise QuantityError(_WRONG_SUFFIX, hint=f"got {_shorten(text)}")
+    return (int(match[1]) + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT  # cut to an int32, as upstream does
+
+
+def _mantissa(digits: str, scale: int, text: object) -> int:
+    """The digits as a number, checked to stay within the limit once ``10**scale`` is applied."""
+    if len(digits) + (max(scale, 0) if digits.strip("0") else 0) > _MAX_DIGITS:
+        raise QuantityError(
+            f"quantities of more than {_MAX_DIGITS} digits are not supported", hint=f"got {_shorten(text)}"
+        )
+    return int(digits)
+
+
+def _is_canonical(digits: str, scale: int, format: Format) -> bool:
+    """Whether upstream takes a text for canonical on sight and keeps it, a plus sign included."""
+    if format is Format.BINARY_SI:
+        return int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _big(mantissa: int, scale: int, format: Format) -> Quantity:
+    """A big decimal: in nano units, rounded up; BinarySI is capped at the largest int64."""
+    nanos = _rescale(mantissa, scale - NANO)
+    if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
+        return Quantity(INT64_MAX if nanos > 0 else -INT64_MAX, 0, format, big=True)
+    if format is Format.BINARY_SI and 0 < abs(nanos) < 10**9:
+        format = Format.DECIMAL_SI
+    return Quantity(nanos, NANO, format, big=True)
+
+
+def _rescale(mantissa: int, by: int) -> int:
+    """``mantissa * 10**by`` rounded away from zero.
+
+    >>> _rescale(-15, 1), _rescale(-15, -1), _rescale(1, -2_000_000_000)
+    (-150, -2, 1)
+    """
+    sign = (mantissa > 0) - (mantissa < 0)
+    if -by > mantissa.bit_length():  # 10**n > 2**n > |mantissa|
+        return sign
+    if by < 0:
+        return -(-abs(mantissa) // int(10**-by)) * sign
+    return mantissa * int(10**by) if mantissa else 0
+
+
+def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
+    """The number without its factors, and ``power`` plus how many there were.
+
+    >>> _strip_factors(-1200, 10)
+    (-12, 2)
+    """
+    while number and number % factor == 0:
+        number, power = number // factor, power + 1
+    return number, power if number else 0
+
+
+def _is_int64(number: int) -> bool:
+    return INT64_MIN <= number <= INT64_MAX
+
+
+def _wrap(number: int) -> int:
+    """The low 64 bits as an int64, as Go's conversion of a big integer gives."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _shorten(text: object) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

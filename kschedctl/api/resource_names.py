@@ -1,0 +1,81 @@
+"""What kind of resource a name stands for.
+
+Upstream: pkg/apis/core/v1/helper/helpers.go and pkg/scheduler/util/utils.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+HUGE_PAGES_PREFIX = "hugepages-"
+ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+NATIVE_DOMAIN = "kubernetes.io/"
+QUOTA_PREFIX = "requests."
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def is_qualified_name(name: str) -> bool:
+    """A label key or resource name: ``[DNS-1123 subdomain/]name``, the name at most 63 characters."""
+    prefix, slash, rest = name.rpartition("/")
+    if "/" in prefix:
+        return False
+    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return _NAME.fullmatch(rest) is not None
+
+
+def is_native(name: str) -> bool:
+    """No domain, or one under kubernetes.io."""
+    return "/" not in name or NATIVE_DOMAIN in name
+
+
+@lru_cache(maxsize=4096)
+def is_extended(name: str) -> bool:
+    """A resource with a foreign domain, such as ``nvidia.com/gpu``, of which a quota could be made."""
+    return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
+
+
+@lru_cache(maxsize=4096)
+def is_scalar(name: str) -> bool:
+    """Resources that the scheduler counts beside cpu, memory, ephemeral storage and pods."""
+    return (
+        is_extended(name)
+        or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))
+        or NATIVE_DOMAIN in name
+    )
+
+
+def is_counted(name: str) -> bool:
+    """Resources that NodeResourcesFit looks at; all others are silently ignored, e.g. a bare ``gpu``."""
+    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
+
+
+def is_pod_level(name: str) -> bool:
+    """Resources that may be requested for the pod as a whole."""
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def is_dra_extended(name: str) -> bool:
+    """Extended resources that a DeviceClass may back, by its own field or by the class's name."""
+    return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+
+
+def readable(name: str, amount: int) -> str:
+    """An amount as people write it: millicores below a core as ``250m``, bytes in the largest whole binary unit.
+
+    >>> readable("cpu", 1500), readable("memory", 3 << 29), readable("nvidia.com/gpu", 2)
+    ('1500m', '1536Mi', '2')
+    """
+    if name == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if name not in (MEMORY, EPHEMERAL_STORAGE) and not name.startswith(HUGE_PAGES_PREFIX):
+        return str(amount)
+    for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if amount and amount % (1 << shift) == 0:
+            return f"{amount >> shift}{unit}"
+    return f"{amount / (1 << 20):.1f}Mi" if amount >= 1 << 20 else str(amount)

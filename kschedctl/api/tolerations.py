@@ -1,0 +1,72 @@
+"""Which taints a pod's tolerations tolerate.
+
+Upstream: staging/src/k8s.io/api/core/v1/toleration.go and
+staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go (v1.36).
+
+``comparison_operators`` is the feature gate TaintTolerationComparisonOperators (alpha, off by default in 1.36): without
+it the operators Gt and Lt tolerate nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING
+
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN
+
+if TYPE_CHECKING:
+    from kschedctl.api.objects import Taint, Toleration
+
+_DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool = False) -> bool:
+    """Whether one toleration tolerates one taint; an empty key or effect of the toleration stands for any."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case "Gt" | "Lt":
+            return comparison_operators and _compare(toleration.operator, taint.value, toleration.value)
+    return False
+
+
+def tolerated(tolerations: Iterable[Toleration], taint: Taint, comparison_operators: bool = False) -> bool:
+    """Whether any of the tolerations tolerates the taint."""
+    return any(tolerates(toleration, taint, comparison_operators) for toleration in tolerations)
+
+
+def find_untolerated(
+    taints: Iterable[Taint],
+    tolerations: Iterable[Toleration],
+    effects: Container[str] | None = None,
+    comparison_operators: bool = False,
+) -> Taint | None:
+    """The first taint, of those with one of the effects (None: of all), that no toleration tolerates."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if (effects is None or taint.effect in effects) and not tolerated(tolerations, taint, comparison_operators):
+            return taint
+    return None
+
+
+def _compare(operator: str, taint_value: str, toleration_value: str) -> bool:
+    """Whether the taint's number is greater (Gt) or less (Lt) than the toleration's; never where one is no int64."""
+    actual, threshold = _decimal_integer(taint_value), _decimal_integer(toleration_value)
+    if actual is None or threshold is None:
+        return False
+    return actual > threshold if operator == "Gt" else actual < threshold
+
+
+def _decimal_integer(text: str) -> int | None:
+    """An int64 in canonical form (no plus sign, no leading zeros), else None."""
+    if _DECIMAL_INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if INT64_MIN <= number <= INT64_MAX else None

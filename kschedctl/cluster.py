@@ -1,0 +1,165 @@
+"""Everything that was read at one moment, typed, by kind and in the API's order, and where each object came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from kschedctl.api import objects as api
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.errors import InputError
+
+FIELDS = {
+    "Pod": "pods",
+    "Node": "nodes",
+    "Namespace": "namespaces",
+    "Service": "services",
+    "ReplicationController": "replication_controllers",
+    "ReplicaSet": "replica_sets",
+    "StatefulSet": "stateful_sets",
+    "PodDisruptionBudget": "pod_disruption_budgets",
+    "PriorityClass": "priority_classes",
+    "RuntimeClass": "runtime_classes",
+    "PersistentVolumeClaim": "persistent_volume_claims",
+    "PersistentVolume": "persistent_volumes",
+    "StorageClass": "storage_classes",
+    "CSINode": "csi_nodes",
+    "CSIDriver": "csi_drivers",
+    "CSIStorageCapacity": "csi_storage_capacities",
+    "VolumeAttachment": "volume_attachments",
+    "ResourceClaim": "resource_claims",
+    "ResourceClaimTemplate": "resource_claim_templates",
+    "DeviceClass": "device_classes",
+    "ResourceSlice": "resource_slices",
+    "DeviceTaintRule": "device_taint_rules",
+    "PodGroup": "pod_groups",
+}
+"""The attribute of a Cluster that holds the objects of a kind."""
+
+CLUSTER_SCOPED = frozenset(
+    "Node Namespace PriorityClass RuntimeClass PersistentVolume StorageClass CSINode CSIDriver VolumeAttachment "
+    "DeviceClass ResourceSlice DeviceTaintRule".split()
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Objects by kind, each tuple sorted by namespace and name; no two of a kind share both.
+
+    ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
+    set explicitly; ``admit`` asks for what the API server does to pods on creation to be done to the unbound ones.
+    ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known.
+    """
+
+    pods: tuple[api.Pod, ...] = ()
+    nodes: tuple[api.Node, ...] = ()
+    namespaces: tuple[api.Namespace, ...] = ()
+    services: tuple[api.Service, ...] = ()
+    replication_controllers: tuple[api.ReplicationController, ...] = ()
+    replica_sets: tuple[api.Workload, ...] = ()
+    stateful_sets: tuple[api.Workload, ...] = ()
+    pod_disruption_budgets: tuple[api.PodDisruptionBudget, ...] = ()
+    priority_classes: tuple[api.PriorityClass, ...] = ()
+    runtime_classes: tuple[api.RuntimeClass, ...] = ()
+    persistent_volume_claims: tuple[api.PersistentVolumeClaim, ...] = ()
+    persistent_volumes: tuple[api.PersistentVolume, ...] = ()
+    storage_classes: tuple[api.StorageClass, ...] = ()
+    csi_nodes: tuple[api.CSINode, ...] = ()
+    csi_drivers: tuple[api.CSIDriver, ...] = ()
+    csi_storage_capacities: tuple[api.CSIStorageCapacity, ...] = ()
+    volume_attachments: tuple[api.VolumeAttachment, ...] = ()
+    resource_claims: tuple[api.ResourceClaim, ...] = ()
+    resource_claim_templates: tuple[api.ResourceClaimTemplate, ...] = ()
+    device_classes: tuple[api.DeviceClass, ...] = ()
+    resource_slices: tuple[api.ResourceSlice, ...] = ()
+    device_taint_rules: tuple[api.DeviceTaintRule, ...] = ()
+    pod_groups: tuple[api.PodGroup, ...] = ()
+    configuration: Mapping[str, Any] | None = None
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    kube_version: str = "1.36"
+    admit: bool = False
+    origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
+        """From typed objects by kind; of two with the same name the later one counts."""
+        return cls(**{FIELDS[kind]: _unique(kind, found) for kind, found in objects.items()}, **settings)
+
+    @classmethod
+    def from_objects(
+        cls,
+        objects: Iterable[Mapping[str, Any]],
+        config: Mapping[str, Any] | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+        admit: bool = False,
+    ) -> Self:
+        """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
+
+        Raises InputError for a document whose fields have the wrong type.
+        """
+        found: dict[str, list[api.Struct]] = {}
+        for document in _flatten(objects):
+            kind = str(document.get("kind", ""))
+            if kind in FIELDS:
+                found.setdefault(kind, []).append(convert(document))
+        return cls.of(found, configuration=config, feature_gates=feature_gates or {}, admit=admit)
+
+    def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
+        """A cluster with these objects added, or replaced where one of that name exists."""
+        changed = {FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items()}
+        return replace(self, **changed)
+
+
+def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
+    """One document as its typed struct. Raises InputError that names the object and the field."""
+    kind = str(document.get("kind", ""))
+    try:
+        return msgspec.convert(without_nulls(document), api.KINDS[kind])
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=where or describe(document)) from None
+
+
+def describe(document: Mapping[str, Any]) -> str:
+    """``Pod shop/web``: an object as an error message names it, whatever shape it has."""
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
+    return f"{document.get('kind', 'object')} {name}".strip()
+
+
+def without_nulls(value: Any) -> Any:
+    """Null fields removed at every depth: to the API a null is an absent field."""
+    if isinstance(value, Mapping):
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [without_nulls(v) for v in value]
+    return value
+
+
+def _flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    for document in documents:
+        items = document.get("items")
+        if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
+            yield from _flatten(items)
+        else:
+            yield document
+
+
+def _unique(kind: str, found: Iterable[Any]) -> tuple[Any, ...]:
+    """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
+    if kind in CLUSTER_SCOPED:
+        named = {("", o.metadata.name): o for o in found}
+    else:
+        named = {(o.metadata.namespace, o.metadata.name): o for o in map(_namespaced, found)}
+    return tuple(named[key] for key in sorted(named))
+
+
+def _namespaced(obj: Any) -> Any:
+    if obj.metadata.namespace:
+        return obj
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=DEFAULT_NAMESPACE))

@@ -1,0 +1,42 @@
+"""The few errors that a user can cause, each with what went wrong, where, and what to do.
+
+    KschedctlError            exit 2 unless a subclass says otherwise
+    ├── UsageError            the command line makes no sense: no such pod, two pods of that name
+    ├── InputError            a file or document cannot be used; carries file, document and field
+    ├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would refuse
+    └── ClusterError          exit 3: the cluster could not be reached or refused us
+"""
+
+from __future__ import annotations
+
+
+class KschedctlError(Exception):
+    """An expected failure. ``str()`` of it is one line; ``hint`` says what to do, when something is known."""
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        line = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{line} ({self.hint})" if self.hint else line
+
+
+class UsageError(KschedctlError):
+    """What was asked for does not exist or is ambiguous."""
+
+
+class InputError(KschedctlError):
+    """A file, document or field that cannot be used; ``where`` names it."""
+
+
+class ConfigurationError(KschedctlError):
+    """A scheduler configuration that kube-scheduler itself would refuse."""
+
+
+class ClusterError(KschedctlError):
+    """The cluster could not be reached, or refused us."""
+
+    exit_code = 3

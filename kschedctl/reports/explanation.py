@@ -1,0 +1,138 @@
+"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kind Explanation.
+
+The JSON Schema is ``kschedctl/reports/schemas/explanation.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Document(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of all report structs: camelCase in documents, immutable."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as plain data."""
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return plain
+
+
+class StatusReport(Document, frozen=True):
+    """What a plugin answered: upstream's code and words."""
+
+    code: str
+    reasons: tuple[str, ...] = ()
+
+
+class PreFilterReport(Document, frozen=True):
+    code: str
+    reasons: tuple[str, ...] = ()
+    node_names: tuple[str, ...] | None = None
+
+
+class FirstFailReport(Document, frozen=True):
+    plugin: str
+    code: str
+    reasons: tuple[str, ...] = ()
+
+
+class NearestMiss(Document, frozen=True):
+    """The node that lacks least of what a reason is about."""
+
+    node: str
+    fact: str
+
+
+class Elimination(Document, frozen=True):
+    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses."""
+
+    plugin: str
+    reason: str
+    nodes: int
+    only: int
+    nearest: NearestMiss | None = None
+
+
+class Refusal(Document, frozen=True):
+    """One plugin's reason against one node, and the fact behind it."""
+
+    plugin: str
+    reason: str
+    fact: str = ""
+
+
+class NodeReport(Document, frozen=True):
+    """One node: feasible, or refused by ``refusals`` of which the first is what the scheduler reports."""
+
+    name: str
+    zone: str
+    pool: str
+    feasible: bool
+    refusals: tuple[Refusal, ...] = ()
+    total: int | None = None
+
+
+class VictimReport(Document, frozen=True):
+    """A pod that would have to go."""
+
+    pod: str
+    priority: int
+    owner: str
+    start_time: str | None
+    violates_pdb: bool
+
+
+class CandidateReport(Document, frozen=True):
+    """A node on which evicting the victims would make room."""
+
+    victims: tuple[str, ...]
+    pdb_violations: int
+    details: tuple[VictimReport, ...] = ()
+
+
+class PreemptionReport(Document, frozen=True):
+    """What preemption could do. ``tied`` are the nodes that all of upstream's criteria leave equal."""
+
+    eligible: bool
+    why: str = ""
+    candidates: dict[str, CandidateReport] = {}
+    tied: tuple[str, ...] = ()
+    chosen: str | None = None
+    decided_by: str = ""
+    unhelpful: dict[str, int] = {}
+
+
+class Explanation(Document, frozen=True):
+    """Every field that the conformance contract names has the contract's form; the others are for people.
+
+    ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what the pod
+    needs that was left out of the answer.
+    """
+
+    pod: str
+    verdict: str
+    headline: str
+    message: str | None = None
+    advice: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    kube_version: str = ""
+    node_order: tuple[str, ...] = ()
+    queue: dict[str, StatusReport] = {}
+    pre_filter: dict[str, PreFilterReport] = {}
+    filter: dict[str, dict[str, StatusReport]] = {}
+    first_fail: dict[str, FirstFailReport] = {}
+    feasible: tuple[str, ...] = ()
+    score: dict[str, dict[str, int]] = {}
+    normalized: dict[str, dict[str, int]] = {}
+    weighted: dict[str, dict[str, int]] = {}
+    weights: dict[str, int] = {}
+    total: dict[str, int] = {}
+    best: tuple[str, ...] = ()
+    eliminations: tuple[Elimination, ...] = ()
+    nodes: tuple[NodeReport, ...] = ()
+    preemption: PreemptionReport | None = None
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Explanation"

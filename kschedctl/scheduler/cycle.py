@@ -1,0 +1,327 @@
+"""One scheduling cycle: PreEnqueue, PreFilter, Filter, PreScore, Score, NormalizeScore, weights, choice of the host.
+
+Upstream: pkg/scheduler/schedule_one.go and pkg/scheduler/framework/runtime/framework.go (v1.36). Where upstream stops
+at the first refusal, the cycle goes on, so that all of a node's refusals are known; ``Cycle`` keeps both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    SUCCESS,
+    Bools,
+    Code,
+    FilterPlugin,
+    Plugin,
+    PluginError,
+    PluginVerdict,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    PreScoreResult,
+    Rows,
+    ScorePlugin,
+    Scores,
+    Status,
+)
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+NO_NODES = "no nodes available to schedule pods"
+Verdicts = Mapping[str, PluginVerdict]
+
+
+class FrameworkLike(Protocol):
+    """What a cycle needs of a profile: its plugins at each extension point, in order."""
+
+    @property
+    def profile(self) -> Any: ...
+
+    def at(self, point: str) -> list[Plugin]: ...
+
+
+@dataclass(frozen=True)
+class PreFilterOutcome:
+    """What the framework makes of all PreFilter plugins.
+
+    ``results``: each plugin by itself. ``status``: the framework's answer; ``plugin`` gave it, empty when it is the
+    framework's own. ``node_names``: the only nodes to look at; ``narrowed_by``: the plugins that said so.
+    """
+
+    results: Mapping[str, PreFilterResult]
+    status: Status = SUCCESS
+    plugin: str = ""
+    node_names: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FilterOutcome:
+    """What the Filter plugins said of all nodes.
+
+    ``verdicts``: every plugin on every node, nominated pods aside. ``first`` (N,): index into ``order`` of the plugin
+    that the framework reports for a node, -1 when it passes. ``with_nominated``: the verdicts with the nominated pods
+    counted, where they decide; ``by_nominated`` (N,): that is so for the node.
+    """
+
+    order: tuple[str, ...]
+    verdicts: Verdicts
+    with_nominated: Verdicts
+    first: npt.NDArray[np.int64]
+    by_nominated: Bools
+
+    @property
+    def passing(self) -> Bools:
+        return self.first < 0
+
+    def first_fail(self, row: int) -> tuple[str, Status]:
+        """The plugin that the framework reports for a refused node, and its status."""
+        plugin = self.order[self.first[row]]
+        return plugin, (self.with_nominated if self.by_nominated[row] else self.verdicts)[plugin].status(row)
+
+
+@dataclass(frozen=True)
+class ScoreOutcome:
+    """Scores of the F feasible rows, by plugin in order; a plugin that does not score this pod is not there."""
+
+    rows: Rows
+    raw: Mapping[str, Scores] = field(default_factory=dict)
+    normalized: Mapping[str, Scores] = field(default_factory=dict)
+    weighted: Mapping[str, Scores] = field(default_factory=dict)
+
+    @cached_property
+    def total(self) -> Scores:
+        """(F,): without any Score plugin every node gets 1."""
+        if not self.weighted:
+            return np.ones(len(self.rows), np.int64)
+        return np.sum(list(self.weighted.values()), axis=0)
+
+    @cached_property
+    def best(self) -> Rows:
+        """The rows that share the highest total: the scheduler picks one of them at random."""
+        return self.rows[self.total == self.total.max()] if len(self.rows) else self.rows
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """All that one cycle found. ``error``: a plugin failed, and the cycle ended there.
+
+    ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis.
+    """
+
+    info: PodInfo
+    view: Snapshot
+    framework: FrameworkLike
+    queue: Mapping[str, Status]
+    pre_filter: PreFilterOutcome
+    filter: FilterOutcome
+    considered: Bools
+    feasible: Rows
+    scores: ScoreOutcome
+    error: str | None = None
+
+    @property
+    def gated(self) -> bool:
+        return any(status.rejected for status in self.queue.values())
+
+    @property
+    def schedulable(self) -> bool:
+        return self.error is None and len(self.feasible) > 0
+
+    def absent_status(self) -> Status:
+        """The status of the nodes that the framework did not look at."""
+        if self.pre_filter.status.rejected:
+            return self.pre_filter.status
+        names = " ".join(sorted(self.pre_filter.narrowed_by))
+        return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+
+
+def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
+    """Replay a cycle for a pod. Errors of plugins end up in ``Cycle.error``, as upstream words them."""
+    queue = _run_pre_enqueue(framework.at("preEnqueue"), info, view)
+    error = None
+    pre_filter = PreFilterOutcome({})
+    try:
+        pre_filter = run_pre_filter(framework.at("preFilter"), info, view)
+    except PluginError as failure:
+        error = str(failure)
+    outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
+    considered = np.zeros(len(view.nodes), np.bool_)
+    rows = np.empty(0, np.int64)
+    scores = ScoreOutcome(rows)
+    if error is None:
+        try:
+            outcome = run_filter(framework.at("filter"), pre_filter, info, view, view.nominated_against(info))
+            considered = _considered(pre_filter, outcome, info, view)
+            rows = _feasible(outcome, considered, pre_filter, info, view)
+            scores = run_score(framework, info, view, rows)
+        except PluginError as failure:
+            error = str(failure)
+    return Cycle(info, view, framework, queue, pre_filter, outcome, considered, rows, scores, error)
+
+
+def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> dict[str, Status]:
+    return {p.name: p.pre_enqueue(info, view) for p in plugins if isinstance(p, PreEnqueuePlugin)}
+
+
+def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> PreFilterOutcome:
+    """Every plugin is asked, and the framework's answer is what it would be had it stopped where it stops.
+
+    Raises PluginError.
+    """
+    results: dict[str, PreFilterResult] = {}
+    narrowed: list[str] = []
+    names: frozenset[str] | None = None
+    answer, by, settled = SUCCESS, "", False
+    for plugin in plugins:
+        if not isinstance(plugin, PreFilterPlugin):
+            continue
+        try:
+            result = results[plugin.name] = plugin.pre_filter(info, view)
+        except PluginError as failure:
+            if settled:
+                continue
+            raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
+        if settled or result.status.code is Code.SKIP:
+            continue
+        if result.status.rejected:
+            answer, by = result.status, plugin.name
+            settled = result.status.code is Code.UNRESOLVABLE
+            continue
+        if result.node_names is not None:
+            narrowed.append(plugin.name)
+            names = result.node_names if names is None else names & result.node_names
+            if not names:
+                answer, by, settled = Status(Code.UNRESOLVABLE, (_nothing_left(narrowed),)), "", True
+    return PreFilterOutcome(results, answer, by, names, tuple(narrowed))
+
+
+def _nothing_left(plugins: list[str]) -> str:
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+
+
+def run_filter(
+    plugins: Iterable[Plugin], pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot, nominated: Delta
+) -> FilterOutcome:
+    """All Filter plugins on all nodes; twice when pods are nominated that this one must yield to.
+
+    Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without them.
+    """
+    active = [p for p in plugins if isinstance(p, FilterPlugin) and _is_active(p.name, pre_filter)]
+    order = tuple(p.name for p in active)
+    verdicts = evaluate(active, pre_filter, info, view, NO_CHANGE)
+    first = first_refusal(verdicts, len(view.nodes))
+    with_nominated: Verdicts = {}
+    by_nominated = np.zeros(len(view.nodes), np.bool_)
+    if nominated:
+        with_nominated = evaluate(active, pre_filter, info, view, nominated)
+        sooner = first_refusal(with_nominated, len(view.nodes))
+        promised = np.zeros(len(view.nodes), np.bool_)
+        promised[nominated.node] = True
+        by_nominated = promised & (sooner >= 0)
+        first = np.where(by_nominated, sooner, first)
+    return FilterOutcome(order, verdicts, with_nominated, first, by_nominated)
+
+
+def evaluate(
+    plugins: Iterable[FilterPlugin], pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot, delta: Delta
+) -> dict[str, PluginVerdict]:
+    """Each plugin's verdict on all nodes under a hypothesis. Raises PluginError."""
+    found = {}
+    for plugin in plugins:
+        name: str = plugin.name  # type: ignore[attr-defined]
+        result = pre_filter.results.get(name)
+        state = result.state if result else None
+        try:
+            found[name] = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
+        except PluginError as failure:
+            raise PluginError(f'running "{name}" filter plugin: {failure}') from None
+    return found
+
+
+def first_refusal(verdicts: Verdicts, nodes: int) -> npt.NDArray[np.int64]:
+    """(N,): index of the first plugin that refuses each node, -1 for none."""
+    first = np.full(nodes, -1)
+    for position, verdict in enumerate(verdicts.values()):
+        first[(first < 0) & verdict.refused] = position
+    return first
+
+
+def _is_active(name: str, pre_filter: PreFilterOutcome) -> bool:
+    """Plugins whose PreFilter skipped or refused the pod do not filter."""
+    result = pre_filter.results.get(name)
+    return result is None or result.status.code is Code.SUCCESS
+
+
+def _considered(pre_filter: PreFilterOutcome, outcome: FilterOutcome, info: PodInfo, view: Snapshot) -> Bools:
+    if pre_filter.status.rejected:
+        return np.zeros(len(view.nodes), np.bool_)
+    names = pre_filter.node_names
+    if names is None:
+        return np.ones(len(view.nodes), np.bool_)
+    considered = np.array([name in names for name in view.nodes.names], np.bool_)
+    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
+    if promised is not None:
+        considered[promised] = True
+    return considered
+
+
+def _feasible(
+    outcome: FilterOutcome, considered: Bools, pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot
+) -> Rows:
+    """The rows that pass; the node that was promised to the pod alone, when that one passes."""
+    _raise_filter_errors(outcome, considered, view)
+    passing = outcome.passing & considered
+    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
+    if promised is not None and passing[promised]:
+        return np.array([promised])
+    return np.flatnonzero(passing)
+
+
+def _raise_filter_errors(outcome: FilterOutcome, considered: Bools, view: Snapshot) -> None:
+    """A plugin that fails on a node which nothing before it refuses fails the whole cycle."""
+    for position, (name, verdict) in enumerate(outcome.verdicts.items()):
+        for rejection in verdict.rejections:
+            failed = rejection.mask & considered & (outcome.first == position)
+            if rejection.code is Code.ERROR and failed.any():
+                raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')
+
+
+def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Rows) -> ScoreOutcome:
+    """Score the feasible rows. Raises PluginError, also for a normalised score outside 0..100."""
+    if not len(rows):
+        return ScoreOutcome(rows)
+    prepared: dict[str, PreScoreResult] = {}
+    for plugin in framework.at("preScore"):
+        if isinstance(plugin, PreScorePlugin):
+            try:
+                prepared[plugin.name] = plugin.pre_score(info, view, rows)  # type: ignore[attr-defined]
+            except PluginError as failure:
+                raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None  # type: ignore[attr-defined]
+    raw, normalized, weighted = {}, {}, {}
+    for plugin in framework.at("score"):
+        before = prepared.get(plugin.name, PreScoreResult())
+        if before.skip or not isinstance(plugin, ScorePlugin):
+            continue
+        name: str = plugin.name  # type: ignore[attr-defined]
+        try:
+            raw[name] = plugin.score(info, view, before.state, rows)
+            normalized[name] = plugin.normalize(before.state, raw[name])
+        except PluginError as failure:
+            raise PluginError(f'running Score plugin "{name}": {failure}') from None
+        if ((normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)).any():
+            raise PluginError(f'plugin "{name}" returns an invalid score: it should be in the range of [0, 100]')
+        weighted[name] = normalized[name] * framework.profile.weights[name]
+    return ScoreOutcome(rows, raw, normalized, weighted)

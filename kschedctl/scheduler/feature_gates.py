@@ -1,0 +1,181 @@
+"""The feature gates that scheduling reads: what each one defaults to in each minor version, and what a user set.
+
+Upstream: pkg/features/kube_features.go (v1.36: specs and dependencies) and component-base/featuregate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from kschedctl.errors import ConfigurationError
+
+KUBE_VERSION = "1.36"
+OLDEST_MINOR, NEWEST_MINOR = 30, 36
+
+SPECS: dict[str, str] = {
+    "ContainerRestartRules": "1.34 alpha, 1.35 beta on",
+    "DRAAdminAccess": "1.32 alpha, 1.34 beta on, 1.36 GA locked",
+    "DRAConsumableCapacity": "1.34 alpha, 1.36 beta on",
+    "DRADeviceBindingConditions": "1.34 alpha, 1.36 beta on",
+    "DRADeviceTaintRules": "1.35 alpha, 1.36 beta",
+    "DRADeviceTaints": "1.33 alpha, 1.36 beta on",
+    "DRAExtendedResource": "1.34 alpha, 1.36 beta on",
+    "DRAListTypeAttributes": "1.36 alpha",
+    "DRANodeAllocatableResources": "1.36 alpha",
+    "DRAPartitionableDevices": "1.33 alpha, 1.36 beta on",
+    "DRAPrioritizedList": "1.33 alpha, 1.34 beta on, 1.36 GA",
+    "DRAResourceClaimDeviceStatus": "1.32 alpha, 1.33 beta on",
+    "DRASchedulerFilterTimeout": "1.34 beta on",
+    "DRAWorkloadResourceClaims": "1.36 alpha",
+    "DynamicResourceAllocation": "1.26 alpha, 1.32 beta, 1.34 GA, 1.35 GA locked",
+    "ExtendWebSocketsToKubelet": "1.36 beta on",
+    "GangScheduling": "1.35 alpha",
+    "GenericWorkload": "1.35 alpha",
+    "InPlacePodLevelResourcesVerticalScaling": "1.35 alpha, 1.36 beta on",
+    "InPlacePodVerticalScaling": "1.27 alpha, 1.33 beta on, 1.35 GA locked",
+    "InPlacePodVerticalScalingInitContainers": "1.36 beta on",
+    "MatchLabelKeysInPodAffinity": "1.29 alpha, 1.31 beta on, 1.33 GA locked",
+    "MatchLabelKeysInPodTopologySpread": "1.25 alpha, 1.27 beta on",
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": "1.34 beta on",
+    "NodeDeclaredFeatures": "1.35 alpha, 1.36 beta on",
+    "NodeInclusionPolicyInPodTopologySpread": "1.25 alpha, 1.26 beta on, 1.33 GA locked",
+    "NominatedNodeNameForExpectation": "1.34 alpha, 1.35 beta on",
+    "OpportunisticBatching": "1.35 beta on",
+    "PodLevelResources": "1.32 alpha, 1.34 beta on",
+    "PodSchedulingReadiness": "1.26 alpha, 1.27 beta on, 1.30 GA locked",
+    "RestartAllContainersOnContainerExits": "1.35 alpha, 1.36 beta on",
+    "SchedulerAsyncAPICalls": "1.34 beta",
+    "SchedulerAsyncPreemption": "1.32 alpha, 1.33 beta on",
+    "SchedulerPopFromBackoffQ": "1.33 beta on",
+    "SchedulerQueueingHints": "1.28 beta, 1.32 beta on, 1.34 GA locked",
+    "SidecarContainers": "1.28 alpha, 1.29 beta on, 1.33 GA locked",
+    "StorageCapacityScoring": "1.33 alpha",
+    "TaintTolerationComparisonOperators": "1.35 alpha",
+    "TopologyAwareWorkloadScheduling": "1.36 alpha",
+    "UserNamespacesHostNetworkSupport": "1.35 alpha",
+    "UserNamespacesSupport": "1.25 alpha, 1.30 beta, 1.33 beta on, 1.36 GA locked",
+    "VolumeAttributesClass": "1.29 alpha, 1.31 beta, 1.34 GA, 1.36 GA locked",
+    "VolumeLimitScaling": "1.35 alpha",
+    "WorkloadAwarePreemption": "1.36 alpha",
+}
+"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on."""
+
+DEPENDENCIES: dict[str, tuple[str, ...]] = {
+    "DRAAdminAccess": ("DynamicResourceAllocation",),
+    "DRAConsumableCapacity": ("DynamicResourceAllocation",),
+    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"),
+    "DRADeviceTaintRules": ("DRADeviceTaints",),
+    "DRADeviceTaints": ("DynamicResourceAllocation",),
+    "DRAExtendedResource": ("DynamicResourceAllocation",),
+    "DRAListTypeAttributes": ("DynamicResourceAllocation",),
+    "DRANodeAllocatableResources": ("DynamicResourceAllocation",),
+    "DRAPartitionableDevices": ("DynamicResourceAllocation",),
+    "DRAPrioritizedList": ("DynamicResourceAllocation",),
+    "DRASchedulerFilterTimeout": ("DynamicResourceAllocation",),
+    "DRAWorkloadResourceClaims": ("DynamicResourceAllocation", "GenericWorkload"),
+    "ExtendWebSocketsToKubelet": ("NodeDeclaredFeatures",),
+    "GangScheduling": ("GenericWorkload",),
+    "InPlacePodLevelResourcesVerticalScaling": (
+        "InPlacePodVerticalScaling",
+        "NodeDeclaredFeatures",
+        "PodLevelResources",
+    ),
+    "InPlacePodVerticalScalingInitContainers": ("InPlacePodVerticalScaling", "NodeDeclaredFeatures"),
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+    "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
+    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
+    "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures", "UserNamespacesSupport"),
+    "WorkloadAwarePreemption": ("GangScheduling",),
+}
+"""Gate -> the gates without which it cannot be on."""
+
+_BROADCASTS = {"AllAlpha": "alpha", "AllBeta": "beta"}
+
+
+class Stage(NamedTuple):
+    """A gate in one version."""
+
+    maturity: str
+    on: bool
+    locked: bool
+
+
+_UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
+
+
+@dataclass(frozen=True)
+class FeatureGates:
+    """The gates of a scheduler of ``version`` ("1.36", "v1.36.2-gke.1") that was started with ``overrides``.
+
+    ``AllAlpha`` and ``AllBeta`` among the overrides set what is not set by name. Raises ConfigurationError for a
+    version, gate or value that the scheduler would refuse.
+    """
+
+    version: str = KUBE_VERSION
+    overrides: Mapping[str, bool] | None = None
+
+    def __post_init__(self) -> None:
+        faults = list(self._faults())
+        if faults:
+            hint = "known are the gates that scheduling reads" if "unrecognized" in faults[0] else ""
+            raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
+
+    def enabled(self, name: str) -> bool:
+        """Whether the gate is on. A name that is not in SPECS is a KeyError."""
+        return self._states[name]
+
+    @cached_property
+    def minor(self) -> int:
+        """36 for 1.36."""
+        match = re.match(r"v?1\.(\d+)(?!\d)", self.version)
+        if not match or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
+            supported = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            raise ConfigurationError(f"Kubernetes version {self.version!r} is not supported", hint=supported)
+        return int(match[1])
+
+    @cached_property
+    def _states(self) -> dict[str, bool]:
+        overrides = dict(self.overrides or {})
+        broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
+        stages = {name: stage_at(name, self.minor) for name in SPECS}
+        return {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
+
+    def _faults(self) -> Iterator[str]:
+        """Why the scheduler would refuse the overrides, in its words."""
+        for name, value in sorted((self.overrides or {}).items()):
+            if name not in SPECS and name not in _BROADCASTS:
+                yield f"unrecognized feature gate: {name}"
+            elif not isinstance(value, bool):
+                yield f"invalid value of {name}={value}"
+            elif name in SPECS:
+                yield from self._stage_faults(name, value)
+        for name, needs in DEPENDENCIES.items():
+            off = [need for need in needs if not self._states[need]]
+            if self._states[name] and off:
+                yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+
+    def _stage_faults(self, name: str, value: bool) -> Iterator[str]:
+        stage, wish = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
+        if stage.locked and stage.on != value:
+            yield f"{wish}, feature is locked to {str(stage.on).lower()}"
+        elif stage is _UNKNOWN_YET:
+            yield f"{wish}, feature is PreAlpha at emulated version 1.{self.minor}"
+
+
+@lru_cache(maxsize=1024)
+def stage_at(name: str, minor: int) -> Stage:
+    """The gate's stage in version 1.minor.
+
+    >>> stage_at("DRAAdminAccess", 35)
+    Stage(maturity='beta', on=True, locked=False)
+    """
+    current = _UNKNOWN_YET
+    for spec in SPECS[name].split(", "):
+        version, maturity, *flags = spec.split()
+        if int(version.removeprefix("1.")) <= minor:
+            current = Stage(maturity, on=maturity == "GA" or "on" in flags, locked="locked" in flags)
+    return current

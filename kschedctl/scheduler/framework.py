@@ -1,0 +1,213 @@
+"""What a plugin is, and what it answers: the extension points of the scheduling framework over columns of nodes.
+
+Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.int64]
+
+MAX_NODE_SCORE = 100
+
+
+class Code(StrEnum):
+    """Upstream's status codes, by their names."""
+
+    SUCCESS = "Success"
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+    PENDING = "Pending"
+
+
+class PluginError(Exception):
+    """A plugin's answer with code Error: the cycle cannot go on. ``str()`` is upstream's wording."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A code and the reasons for it, in the scheduler's words."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+
+
+class Fact(NamedTuple):
+    """What stands behind a rejection on one node, for people: a text, and how far the node is from passing.
+
+    ``distance`` compares nodes within one reason, the smallest being the nearest miss; None where it has no meaning.
+    ``data`` is for machines.
+    """
+
+    text: str
+    distance: float | None = None
+    data: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Nodes that a plugin refuses for one reason.
+
+    ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
+    them has it. ``fact`` tells the facts of a row; ``distance`` (N,) how far each node is from passing this reason.
+    """
+
+    mask: Bools
+    code: Code
+    reason: str
+    fact: Any = None
+    distance: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class PreFilterResult:
+    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    state: Any = None
+
+
+PRE_FILTER_SKIP = PreFilterResult(SKIP)
+
+
+@dataclass(frozen=True)
+class PreScoreResult:
+    """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all."""
+
+    state: Any = None
+    skip: bool = False
+
+
+PRE_SCORE_SKIP = PreScoreResult(skip=True)
+
+
+class Plugin(Protocol):
+    """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle."""
+
+    name: str
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+        """Whether the pod may enter the active queue."""
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        """What of the pod alone can be known before looking at nodes. Raises PluginError."""
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
+
+        ``state`` is what ``pre_filter`` left, None where the plugin has none. Raises PluginError.
+        """
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        """(F,) int64: the raw score of each feasible row. Raises PluginError."""
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    def post_filter(self, cycle: Any) -> Any:
+        """What could be done for a pod that fits nowhere."""
+
+
+def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
+    """Scale so that the largest score becomes 100; reversed, so that 0 does.
+
+    Upstream: plugins/helper/normalize_score.go.
+
+    >>> normalize_by_max(np.array([0, 1, 3])).tolist(), normalize_by_max(np.array([0, 1, 3]), reverse=True).tolist()
+    ([0, 33, 100], [100, 67, 0])
+    """
+    largest = max(int(scores.max(initial=0)), 0)
+    if largest == 0:
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = truncating_divide(MAX_NODE_SCORE * scores, largest)
+    return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
+    """Go's integer division, which rounds towards zero.
+
+    >>> truncating_divide(np.array([7, -7]), 2).tolist()
+    [3, -3]
+    """
+    quotient = np.abs(dividend) // np.abs(divisor)
+    return np.where((dividend < 0) != (np.asarray(divisor) < 0), -quotient, quotient)
+
+
+@dataclass(frozen=True)
+class PluginVerdict:
+    """What one plugin's Filter said of all nodes: (N,) whether refused, (N,) whether for good, and the rejections."""
+
+    refused: Bools
+    unresolvable: Bools
+    rejections: tuple[Rejection, ...] = field(default=())
+
+    @classmethod
+    def of(cls, rejections: Iterator[Rejection], nodes: int) -> PluginVerdict:
+        found = tuple(r for r in rejections if r.mask.any())
+        refused = np.zeros(nodes, np.bool_)
+        unresolvable = np.zeros(nodes, np.bool_)
+        for rejection in found:
+            refused |= rejection.mask
+            if rejection.code is Code.UNRESOLVABLE:
+                unresolvable |= rejection.mask
+        return cls(refused, unresolvable, found)
+
+    def status(self, row: int) -> Status:
+        """The plugin's status for one node."""
+        if not self.refused[row]:
+            return SUCCESS
+        code = Code.UNRESOLVABLE if self.unresolvable[row] else Code.UNSCHEDULABLE
+        return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
+
+
+def required_state(state: Any, plugin: str, point: str) -> Any:
+    """The state, or PluginError when the profile runs a plugin's later point without the one that makes its state."""
+    if state is None:
+        raise PluginError(f'error reading "{point}{plugin}" from cycleState: not found')
+    return state

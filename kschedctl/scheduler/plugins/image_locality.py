@@ -1,0 +1,48 @@
+"""ImageLocality: nodes that hold the pod's images already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+_MEBIBYTE = 1024 * 1024
+MIN_THRESHOLD = 23 * _MEBIBYTE
+MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
+
+
+class ImageLocality:
+    """Prefers nodes by the bytes of the pod's images that they hold, each scaled by how widely it is spread.
+
+    Upstream: pkg/scheduler/framework/plugins/imagelocality (v1.36).
+    """
+
+    name = "ImageLocality"
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        containers = (*info.spec.init_containers, *info.spec.containers)
+        images = [c.image for c in containers] + [v.image.reference for v in info.spec.volumes if v.image]
+        held = np.zeros(len(view.nodes), np.int64)
+        for image in images:
+            found = view.nodes.images.get(normalized_image_name(image))
+            if found is not None:
+                held[found.rows] += int(float(found.size) * (len(found.rows) / len(view.nodes)))
+        most = MAX_CONTAINER_THRESHOLD * len(containers)
+        bounded = np.minimum(np.maximum(held[rows], MIN_THRESHOLD), max(most, MIN_THRESHOLD))
+        return MAX_NODE_SCORE * (bounded - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+def normalized_image_name(name: str) -> str:
+    """With the tag ``latest`` where there is none.
+
+    >>> normalized_image_name("registry:5000/web"), normalized_image_name("web:1")
+    ('registry:5000/web:latest', 'web:1')
+    """
+    return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

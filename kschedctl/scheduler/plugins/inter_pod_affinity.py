@@ -1,0 +1,279 @@
+"""InterPodAffinity: pods that want to be, or must not be, in one topology with others; both sides' terms count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Bools,
+    Code,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    Status,
+    required_state,
+)
+from kschedctl.scheduler.plugin_args import InterPodAffinityArgs
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+from kschedctl.snapshot.snapshot import Counts, Snapshot
+
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+
+Weights = npt.NDArray[np.int64]
+Kinds = Bools | int
+"""Kinds of pod: a mask (T,) or one index."""
+
+
+@dataclass(frozen=True)
+class TopologyCounts:
+    """How often terms were matched, by topology key. ``weights`` (T,): what one pod of each kind adds on its node."""
+
+    weights: Mapping[str, Weights]
+    counts: Mapping[str, Counts]
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Weights], view: Snapshot) -> TopologyCounts:
+        return cls(weights, {key: _by_domain(key, each, view) for key, each in weights.items()})
+
+    @property
+    def empty(self) -> bool:
+        return not any(counts.any() for counts in self.counts.values())
+
+    def at_nodes(self, key: str, view: Snapshot, delta: Delta) -> Counts:
+        """(N,): the count in each node's domain of this key under the hypothesis; 0 where the label is missing."""
+        column = view.nodes.label(key)
+        here = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
+        if delta:
+            here = np.where(column.present, here + self._change(key, view, delta), 0)
+        return here
+
+    def vanishes(self, view: Snapshot, delta: Delta) -> Bools:
+        """(N,): no pod is counted anywhere under the node's hypothesis."""
+        nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
+        for key in self.counts if delta else ():
+            column = view.nodes.label(key)
+            before = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
+            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - (before != 0)
+        return nonzero == 0
+
+    def _change(self, key: str, view: Snapshot, delta: Delta) -> Counts:
+        change = np.zeros(len(view.nodes), np.int64)
+        np.add.at(change, delta.node, delta.sign * self.weights[key][delta.info])
+        return change
+
+
+@dataclass(frozen=True)
+class FilterState:
+    """The pod's own required terms, and what the cluster's pods add up to for them and against the pod."""
+
+    affinity_terms: tuple[AffinityTerm, ...]
+    anti_affinity_terms: tuple[AffinityTerm, ...]
+    affinity: TopologyCounts
+    anti_affinity: TopologyCounts
+    existing_anti_affinity: TopologyCounts
+
+
+class InterPodAffinity:
+    """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
+
+    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36).
+    """
+
+    name = "InterPodAffinity"
+
+    def __init__(self, args: InterPodAffinityArgs) -> None:
+        self.args = args
+
+    # -- Filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        errors = info.affinity_errors()
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {text}",)))
+        affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_affinity)
+        anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
+        against = _terms_against(info, view, lambda other: other.required_anti_affinity)
+        existing = TopologyCounts.of(_weights(against, view), view)
+        if existing.empty and not affinity and not anti_affinity:
+            return PRE_FILTER_SKIP
+        state = FilterState(
+            affinity,
+            anti_affinity,
+            TopologyCounts.of(_weights_of_all(affinity, view), view),
+            TopologyCounts.of(_weights_of_each(anti_affinity, view), view),
+            existing,
+        )
+        return PreFilterResult(state=state)
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        found: FilterState = required_state(state, self.name, "PreFilter")
+        unmet = ~_affinity_met(found, info, view, delta)
+        yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(found, view))
+        repelled = _any_positive(found.anti_affinity, view, delta) & ~unmet
+        yield Rejection(repelled, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, _pod_fact(found.anti_affinity, view))
+        unwanted = _any_positive(found.existing_anti_affinity, view, delta) & ~unmet & ~repelled
+        fact = _pod_fact(found.existing_anti_affinity, view)
+        yield Rejection(unwanted, Code.UNSCHEDULABLE, REASON_EXISTING, fact)
+
+    # -- Score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        own = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if self.args.ignore_preferred_terms_of_existing_pods and not own:
+            return PRE_SCORE_SKIP
+        weights: dict[str, Weights] = {}
+        matched: dict[str, Bools] = {}
+        for term, kinds, weight in self._score_terms(info, view):
+            weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += weight
+            matched.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.bool_))[kinds] = True
+        if not any(_by_domain(key, kinds.astype(np.int64), view).any() for key, kinds in matched.items()):
+            return PRE_SCORE_SKIP
+        return PreScoreResult(TopologyCounts.of(weights, view))
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        counts: TopologyCounts = required_state(state, self.name, "PreScore")
+        total = np.zeros(len(rows), np.int64)
+        for key in counts.counts:
+            column = view.nodes.label(key)
+            total += np.append(counts.counts[key], 0)[column.codes[rows]]
+        return total
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        smallest, largest = int(scores.min()), int(scores.max())
+        if largest == smallest:
+            return np.zeros_like(scores)
+        return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)
+
+    def _score_terms(self, info: PodInfo, view: Snapshot) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
+        """Terms with the kinds of pod on whose node they count, and the weight with which they do."""
+        for sign, own in ((1, info.preferred_affinity), (-1, info.preferred_anti_affinity)):
+            for term in own:
+                yield term, _selected(term.unrolled(view.namespace_labels), view), sign * term.weight
+        hard = self.args.hard_pod_affinity_weight
+        if hard > 0:
+            for term, kinds in _terms_against(info, view, lambda other: other.required_affinity):
+                yield term, kinds, hard
+        for term, kinds in _terms_against(info, view, lambda other: other.preferred_affinity):
+            yield term, kinds, term.weight
+        for term, kinds in _terms_against(info, view, lambda other: other.preferred_anti_affinity):
+            yield term, kinds, -term.weight
+
+
+def _terms_against(
+    info: PodInfo, view: Snapshot, terms_of: Callable[[PodInfo], Iterable[AffinityTerm]]
+) -> Iterator[tuple[AffinityTerm, int]]:
+    """The terms of the cluster's pods that match this pod, each with the kind of pod that has it."""
+    namespace_labels = view.namespace_labels.get(info.namespace, {})
+    for position in view.pods.with_affinity:
+        for term in terms_of(view.pods.infos[position]):
+            if term.matches(info.namespace, info.labels, namespace_labels):
+                yield term, position
+
+
+def _selected(term: AffinityTerm, view: Snapshot) -> Bools:
+    """(T,): the pods that one of the incoming pod's terms, its namespaces unrolled, is about."""
+    anywhere = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
+    return view.pods.matching(term.selector, None if anywhere else term.namespaces)
+
+
+def _weights(matches: Iterable[tuple[AffinityTerm, Kinds]], view: Snapshot) -> dict[str, Weights]:
+    """Topology key -> (T,): how many of the terms with that key a pod of each kind counts for."""
+    weights: dict[str, Weights] = {}
+    for term, kinds in matches:
+        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += 1
+    return weights
+
+
+def _weights_of_each(terms: Iterable[AffinityTerm], view: Snapshot) -> dict[str, Weights]:
+    """Each term counts the pods that it selects."""
+    return _weights(((term, _selected(term, view)) for term in terms), view)
+
+
+def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Snapshot) -> dict[str, Weights]:
+    """Each term counts the pods that all terms select."""
+    if not terms:
+        return {}
+    selected = np.logical_and.reduce([_selected(term, view) for term in terms])
+    return _weights(((term, selected) for term in terms), view)
+
+
+def _by_domain(key: str, weights: Weights, view: Snapshot) -> Counts:
+    """(V,): the weights, (T,) by kind of pod, added up over the pods in each domain of a topology."""
+    column = view.nodes.label(key)
+    relevant = weights != 0
+    pods = view.pods
+    chosen = relevant[pods.info] & (pods.node >= 0)
+    domain = column.codes[pods.node[chosen]]
+    amounts = weights[pods.info[chosen]]
+    total = np.zeros(len(column.values), np.int64)
+    np.add.at(total, domain[domain >= 0], amounts[domain >= 0])
+    return total
+
+
+def _any_positive(counts: TopologyCounts, view: Snapshot, delta: Delta) -> Bools:
+    """(N,): a term was matched in some topology that the node is part of."""
+    found = np.zeros(len(view.nodes), np.bool_)
+    for key in counts.counts:
+        found |= counts.at_nodes(key, view, delta) > 0
+    return found
+
+
+def _affinity_met(state: FilterState, info: PodInfo, view: Snapshot, delta: Delta) -> Bools:
+    """(N,): every term has a pod in the node's topology; or the pod is the first of a group that wants itself."""
+    labelled = np.ones(len(view.nodes), np.bool_)
+    company = np.ones(len(view.nodes), np.bool_)
+    for key in state.affinity.counts:
+        labelled &= view.nodes.label(key).present
+        company &= state.affinity.at_nodes(key, view, delta) > 0
+    wants_itself = bool(state.affinity_terms) and all(
+        term.matches(info.namespace, info.labels, {}) for term in state.affinity_terms
+    )
+    if not wants_itself:
+        return labelled & company
+    return labelled & (company | state.affinity.vanishes(view, delta))
+
+
+def _affinity_fact(state: FilterState, view: Snapshot) -> Any:
+    def fact(row: int) -> str:
+        for term in state.affinity_terms:
+            column = view.nodes.label(term.topology_key)
+            if column.codes[row] < 0:
+                return f"the node has no label {term.topology_key}"
+            if state.affinity.counts[term.topology_key][column.codes[row]] <= 0:
+                value = column.values[column.codes[row]]
+                return f"no pod matching {term.selector or 'anything'} in {term.topology_key}={value}"
+        return "no pod matches all affinity terms here"
+
+    return fact
+
+
+def _pod_fact(counts: TopologyCounts, view: Snapshot) -> Any:
+    """Names one pod that stands against the incoming one, in the topology that it is in."""
+
+    def fact(row: int) -> str:
+        for key, weights in counts.weights.items():
+            column = view.nodes.label(key)
+            if column.codes[row] >= 0 and counts.counts[key][column.codes[row]] > 0:
+                there = (view.pods.node >= 0) & (weights[view.pods.info] > 0)
+                there &= column.codes[view.pods.node] == column.codes[row]
+                others = np.flatnonzero(there)
+                more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+                value = column.values[column.codes[row]]
+                return f"{view.pods.objects[others[0]].key}{more} in {key}={value}"
+        return "a nominated pod is in the same topology"
+
+    return fact

@@ -1,0 +1,143 @@
+"""NodeAffinity: node selectors and node affinity of the pod, and those that the profile adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api.node_selector import (
+    NodeSelectorError,
+    RequiredNodeAffinity,
+    compile_node_selector,
+    compile_preferred_terms,
+    required_node_affinity,
+)
+from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
+from kschedctl.api.objects import NodeSelectorTerm, PodSpec
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Bools,
+    Code,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    Status,
+    normalize_by_max,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+NAME_FIELD = "metadata.name"
+
+
+class NodeAffinity:
+    """Rejects nodes that the required terms do not match, prefers those with the largest sum of matching weights.
+
+    Upstream: pkg/scheduler/framework/plugins/nodeaffinity (v1.36). ``added`` is the profile's addedAffinity.
+    """
+
+    name = "NodeAffinity"
+
+    def __init__(self, added: NodeAffinityTerms | None) -> None:
+        required = added.required_during_scheduling_ignored_during_execution if added else None
+        preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
+        self.added_required = compile_node_selector(required) if required else None
+        self.added_preferred = compile_preferred_terms(preferred) if preferred else None
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        terms = _required_terms(info.spec)
+        if terms is None and self.added_required is None and not info.spec.node_selector:
+            return PRE_FILTER_SKIP
+        state = required_node_affinity(info.spec)
+        names = _named_nodes(terms) if terms else None
+        if names is not None and not names:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
+        return PreFilterResult(node_names=names, state=state)
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        allowed = np.ones(len(view.nodes), np.bool_)
+        if self.added_required is not None:
+            added = self.added_required
+            allowed = view.nodes.evaluate(added.match, added.keys, added.uses_name).astype(np.bool_)
+            yield Rejection(~allowed, Code.UNRESOLVABLE, REASON_ENFORCED)
+        required = state if state is not None else required_node_affinity(info.spec)
+        matched = matching_nodes(required, view)
+        yield Rejection(
+            allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _describe(info.spec, view, int(row))
+        )
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        preferred = _preferred_terms(info.spec)
+        if not preferred and self.added_preferred is None:
+            return PRE_SCORE_SKIP
+        try:
+            return PreScoreResult(compile_preferred_terms(preferred))
+        except NodeSelectorError as error:
+            raise PluginError(str(error)) from None
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        if state is None:
+            state = self.pre_score(info, view, rows).state
+        total = np.zeros(len(rows), np.int64)
+        for terms in (self.added_preferred, state):
+            if terms is not None:
+                total += view.nodes.evaluate(terms.score, terms.keys, terms.uses_name, np.int64).astype(np.int64)[rows]
+        return total
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return normalize_by_max(scores)
+
+
+def matching_nodes(required: RequiredNodeAffinity, view: Snapshot) -> Bools:
+    """(N,): the nodes that a pod's own selector and required terms match; terms that cannot be parsed match none."""
+
+    def match(labels: Mapping[str, str], name: str) -> bool:
+        try:
+            return required.match(labels, name)
+        except NodeSelectorError:
+            return False
+
+    return view.nodes.evaluate(match, required.keys, required.uses_name).astype(np.bool_)
+
+
+def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    return None if required is None else required.node_selector_terms
+
+
+def _preferred_terms(spec: PodSpec) -> tuple[Any, ...]:
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    return node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else ()
+
+
+def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
+    """The nodes that the terms allow by name; None when some term does not speak of names."""
+    names: set[str] = set()
+    for term in terms:
+        fields = [set(f.values or ()) for f in term.match_fields if f.key == NAME_FIELD and f.operator == "In"]
+        if not fields:
+            return None
+        names |= set.intersection(*fields)
+    return frozenset(names)
+
+
+def _describe(spec: PodSpec, view: Snapshot, row: int) -> str:
+    """What the node lacks of the pod's nodeSelector; for terms, that none matched."""
+    labels = view.nodes.objects[row].metadata.labels
+    wrong = [
+        f"{key}={value} wanted, {labels[key] if key in labels else 'no such label'} found"
+        for key, value in spec.node_selector.items()
+        if labels.get(key) != value
+    ]
+    return "; ".join(wrong) or "no required node affinity term matches"

@@ -1,0 +1,56 @@
+"""NodeDeclaredFeatures: features of the kubelet that the pod relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api.objects import PodSpec
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) didn't match Pod's required features"
+
+
+class NodeDeclaredFeatures:
+    """Rejects nodes that do not declare a feature which the pod's spec needs.
+
+    Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures and component-helpers/nodedeclaredfeatures (v1.36).
+    """
+
+    name = "NodeDeclaredFeatures"
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        needed = required_features(info.spec)
+        return PreFilterResult(state=needed) if self.enabled and needed else PRE_FILTER_SKIP
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        if not self.enabled:
+            return
+        needed = required_state(state, self.name, "PreFilter")
+        declared, which = view.nodes.declared_features
+        lacking = np.array([not needed <= set(features) for features in declared], np.bool_)
+        yield Rejection(
+            lacking[which],
+            Code.UNRESOLVABLE,
+            REASON,
+            lambda row: "not declared: " + ", ".join(sorted(needed - set(declared[which[row]]))),
+        )
+
+
+def required_features(spec: PodSpec) -> frozenset[str]:
+    """The features that a pod cannot be started without."""
+    needed = set()
+    rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
+    if any(rule.action == "RestartAllContainers" for rule in rules):
+        needed.add("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.add("UserNamespacesHostNetworkSupport")
+    return frozenset(needed)

@@ -1,0 +1,32 @@
+"""NodeName: the node that a pod names itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName:
+    """Rejects all nodes but the one in the pod's spec.nodeName, when that is set.
+
+    Upstream: pkg/scheduler/framework/plugins/nodename (v1.36).
+    """
+
+    name = "NodeName"
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        wanted = info.spec.node_name
+        if wanted:
+            others = np.ones(len(view.nodes), np.bool_)
+            if wanted in view.nodes.index:
+                others[view.nodes.index[wanted]] = False
+            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: f"the pod asks for node {wanted}")

@@ -1,0 +1,61 @@
+"""NodePorts: host ports that another pod of the node holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.framework import (
+    PRE_FILTER_SKIP,
+    Bools,
+    Code,
+    PreFilterResult,
+    Rejection,
+    required_state,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import HostPort, PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+class NodePorts:
+    """Rejects nodes where a host port that the pod wants is taken, on the same or on all addresses.
+
+    Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36). Like there,
+    a port that two pods of a node hold is free as soon as one of them leaves.
+    """
+
+    name = "NodePorts"
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        wanted = required_state(state, self.name, "PreFilter")
+        held = {port for other in view.pods.infos for port in other.host_ports}
+        refused = np.zeros(len(view.nodes), np.bool_)
+        for port in held:
+            if any(port.conflicts(mine) for mine in wanted):
+                refused |= _holders(port, view, delta)
+        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _describe(wanted, view, int(row)))
+
+
+def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
+    """(N,): the nodes where the port is held; under a hypothesis the last pod with it to come or go decides."""
+    holding = view.pods.where(lambda info: port in info.host_ports)
+    held = view.count_by_node(holding) > 0
+    relevant = holding[delta.info]
+    held[delta.node[relevant]] = delta.sign[relevant] > 0  # of several changes to a node the last one stays
+    return held
+
+
+def _describe(wanted: tuple[HostPort, ...], view: Snapshot, row: int) -> str:
+    for position in np.flatnonzero(view.pods.node == row).tolist():
+        for port in view.pods.infos[view.pods.info[position]].host_ports:
+            if any(port.conflicts(mine) for mine in wanted):
+                return f"{port.protocol} port {port.port} is held by {view.pods.objects[position].key}"
+    return "the port is held by a nominated pod"

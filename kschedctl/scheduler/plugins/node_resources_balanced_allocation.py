@@ -1,0 +1,69 @@
+"""NodeResourcesBalancedAllocation: nodes whose resources the pod would fill evenly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores
+from kschedctl.scheduler.plugin_args import NodeResourcesBalancedAllocationArgs
+from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+
+class NodeResourcesBalancedAllocation:
+    """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
+
+    Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
+    """
+
+    name = "NodeResourcesBalancedAllocation"
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
+        self.resources = args.resources
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        requests = pod_amounts(info, self.resources, info.options)
+        return PreScoreResult(requests) if any(requests) else PRE_SCORE_SKIP
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        requests = pod_amounts(info, self.resources, info.options) if state is None else state
+        if not any(requests):
+            return np.zeros(len(rows), np.int64)
+        usage = Usage(view, view.requested, view.requests)
+        requested, used, allocatable = node_usage(self.resources, requests, usage, rows)
+        after, before = _balance(requested, allocatable), _balance(used, allocatable)
+        half = MAX_NODE_SCORE // 2
+        return half + (half + after - before) // 2
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+def _balance(requested: Scores, allocatable: Scores) -> Scores:
+    """(F, X) amounts -> (F,) 0..100: 100 less the standard deviation of the utilizations, in percent.
+
+    Resources that a node does not offer are left out; the sums run in the order of the resources, as upstream's do.
+    """
+    offered = allocatable != 0
+    fraction = np.where(offered, np.minimum(requested / np.where(offered, allocatable, 1), 1.0), 0.0)
+    count = offered.sum(axis=1)
+    mean = _ordered_sum(fraction) / np.maximum(count, 1)
+    deviation = np.where(offered, fraction - mean[:, None], 0.0)
+    many = np.sqrt(_ordered_sum(deviation * deviation) / np.maximum(count, 1))
+    first = np.argmax(offered, axis=1)
+    last = offered.shape[1] - 1 - np.argmax(offered[:, ::-1], axis=1)
+    rows = np.arange(len(fraction))
+    two = np.abs((fraction[rows, first] - fraction[rows, last]) / 2)
+    std = np.where(count == 2, two, np.where(count > 2, many, 0.0))
+    return ((1 - std) * float(MAX_NODE_SCORE)).astype(np.int64)
+
+
+def _ordered_sum(values: Any) -> Any:
+    """Row sums from left to right: floating point addition depends on the order."""
+    total = np.zeros(len(values))
+    for column in values.T:
+        total = total + column
+    return total

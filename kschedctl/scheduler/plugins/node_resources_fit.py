@@ -1,0 +1,95 @@
+"""NodeResourcesFit: room for the pod's requests, and how full a node would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api import resource_names as names
+from kschedctl.scheduler.framework import (
+    Code,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    required_state,
+)
+from kschedctl.scheduler.plugin_args import NodeResourcesFitArgs
+from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+TOO_MANY_PODS = "Too many pods"
+
+
+class NodeResourcesFit:
+    """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
+
+    Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
+    empty is UnschedulableAndUnresolvable.
+    """
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, args: NodeResourcesFitArgs) -> None:
+        self.args = args
+        self.strategy = args.scoring_strategy
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        return PreFilterResult(state=info.amounts(info.options._replace(use_status=False)))
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        requests: dict[str, int] = required_state(state, self.name, "PreFilter")
+        usage = Usage(view, view.requested, view.requests, delta)
+        pods = usage.of(names.PODS)
+        yield Rejection(
+            pods.used + 1 > pods.allocatable,
+            Code.UNSCHEDULABLE,
+            TOO_MANY_PODS,
+            lambda row: f"{pods.used[row]} of {pods.allocatable[row]} pods",
+            (pods.used + 1 - pods.allocatable).astype(np.float64),
+        )
+        for name, request in requests.items():
+            if request > 0 and not self._ignored(name):
+                yield from _insufficient(name, request, usage)
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        return PreScoreResult(self._requests(info))
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        requests = self._requests(info) if state is None else state
+        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
+        requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows)
+        return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+    def _requests(self, info: PodInfo) -> list[int]:
+        """Upstream scores with the containers' requests alone: no pod-level resources, no status."""
+        options = info.options._replace(use_status=False, pod_level=False)
+        return pod_amounts(info, self.strategy.resources, options, nonzero=True)
+
+    def _ignored(self, name: str) -> bool:
+        if not names.is_extended(name):
+            return False
+        return name in self.args.ignored_resources or name.split("/")[0] in self.args.ignored_resource_groups
+
+
+def _insufficient(name: str, request: int, usage: Usage) -> Iterator[Rejection]:
+    """One rejection for the nodes that are too small, one for those that are too full."""
+    column = usage.of(name)
+    lacking = request - (column.allocatable - column.used)
+    small = request > column.allocatable
+
+    def fact(row: int) -> str:
+        free = max(int(column.allocatable[row] - column.used[row]), 0)
+        asked, offered = names.readable(name, request), names.readable(name, int(column.allocatable[row]))
+        return f"{name}: {asked} requested, {names.readable(name, free)} free of {offered}"
+
+    for mask, code in ((small, Code.UNRESOLVABLE), (~small, Code.UNSCHEDULABLE)):
+        yield Rejection(mask & (lacking > 0), code, f"Insufficient {name}", fact, lacking.astype(np.float64))

@@ -1,0 +1,32 @@
+"""NodeUnschedulable: cordoned nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kschedctl.api.objects import Taint
+from kschedctl.api.tolerations import tolerated
+from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) were unschedulable"
+TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+class NodeUnschedulable:
+    """Rejects cordoned nodes, unless the pod tolerates the taint that cordoning adds.
+
+    Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (v1.36).
+    """
+
+    name = "NodeUnschedulable"
+
+    def __init__(self, comparison_operators: bool) -> None:
+        self.comparison_operators = comparison_operators
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        if not tolerated(info.spec.tolerations, TAINT, comparison_operators=self.comparison_operators):
+            yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: "cordoned")

@@ -1,0 +1,316 @@
+"""PodTopologySpread: even spreading of like pods over zones, hosts and other topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.labels import EVERYTHING, Requirement, Selector, SelectorError, from_label_selector, from_set, selector
+from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
+from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.api.tolerations import find_untolerated
+from kschedctl.scheduler.default_selector import default_selector
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Bools,
+    Code,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    required_state,
+)
+from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
+from kschedctl.scheduler.resource_allocation import round_half_away
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import LabelColumn
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Counts, Snapshot
+
+REASON = "node(s) didn't match pod topology spread constraints"
+REASON_NO_LABEL = REASON + " (missing required label)"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+NO_MINIMUM = 2**31 - 1
+
+SYSTEM_CONSTRAINTS = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
+)
+"""What upstream applies to pods of a service or controller that have no constraints of their own."""
+
+
+class Constraint(NamedTuple):
+    """A constraint with its selector complete and its policies defaulted."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+    def selects(self, info: PodInfo) -> bool:
+        return self.selector.matches(info.labels)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One constraint on one cluster: V domains, and of N nodes which domain each is in and whether it counts.
+
+    ``counts`` (V,): matching pods on the eligible nodes of each domain; ``exists`` (V,): it has an eligible node.
+    """
+
+    constraint: Constraint
+    column: LabelColumn
+    eligible: Bools
+    counts: Counts
+    exists: Bools
+
+    def matched(self, change: Counts) -> tuple[Counts, Counts]:
+        """(N,) each: pods in the node's domain, and the global minimum, with the node's domain changed by ``change``."""
+        if not self.exists.any():
+            return np.zeros_like(change), self._minimum(np.full_like(change, NO_MINIMUM))
+        smallest, runner_up, at = _two_smallest(self.counts, self.exists)
+        domain = self.column.codes
+        known = (domain >= 0) & self.exists[domain]
+        here = np.where(known, self.counts[domain] + change, 0)
+        elsewhere = np.where(domain == at, runner_up, smallest)
+        minimum = np.where(known, np.minimum(elsewhere, here), smallest)
+        return here, self._minimum(minimum)
+
+    def _minimum(self, minimum: Counts) -> Counts:
+        """With fewer domains than minDomains the global minimum counts as 0."""
+        return np.zeros_like(minimum) if self.exists.sum() < self.constraint.min_domains else minimum
+
+
+class PodTopologySpread:
+    """Rejects nodes in whose domain the pod would exceed a hard constraint's skew, prefers emptier domains.
+
+    Upstream: pkg/scheduler/framework/plugins/podtopologyspread (v1.36).
+    """
+
+    name = "PodTopologySpread"
+
+    def __init__(
+        self, args: PodTopologySpreadArgs, match_label_keys: bool, inclusion_policies: bool, comparison_operators: bool
+    ) -> None:
+        self.system_defaulted = args.defaulting_type == "System"
+        self.defaults = SYSTEM_CONSTRAINTS if self.system_defaulted else args.default_constraints
+        self.match_label_keys = match_label_keys
+        self.inclusion_policies = inclusion_policies
+        self.comparison_operators = comparison_operators
+
+    # -- Filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        try:
+            constraints = self.constraints(info, view, HARD)
+        except SelectorError as error:
+            raise PluginError(f"get constraints from pod: {error}") from None
+        if not constraints:
+            return PRE_FILTER_SKIP
+        complete = _has_all_keys(constraints, view)
+        return PreFilterResult(state=[self.spread(c, info, view, complete) for c in constraints])
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        spreads: list[Spread] = required_state(state, self.name, "PreFilter")
+        passing = np.ones(len(view.nodes), np.bool_)
+        complete = _has_all_keys([s.constraint for s in spreads], view)
+        for spread in spreads:
+            missing = passing & ~spread.column.present
+            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
+            passing &= ~missing
+            here, minimum = spread.matched(_change(spread, info, view, delta, complete))
+            skew = here + spread.constraint.selects(info) - minimum
+            uneven = passing & (skew > spread.constraint.max_skew)
+            excess = (skew - spread.constraint.max_skew).astype(np.float64)
+            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
+            passing &= ~uneven
+
+    def spread(self, constraint: Constraint, info: PodInfo, view: Snapshot, complete: Bools) -> Spread:
+        """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
+        column = view.nodes.label(constraint.topology_key)
+        eligible = complete & self.included(constraint, info, view)
+        domains = column.codes[eligible]
+        pods = view.count_by_node(_counted(constraint, info, view))[eligible]
+        counts = np.bincount(domains, pods, minlength=len(column.values)).astype(np.int64)
+        exists = np.bincount(domains, minlength=len(column.values)) > 0
+        return Spread(constraint, column, eligible, counts, exists)
+
+    def included(self, constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
+        """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+        included = np.ones(len(view.nodes), np.bool_)
+        if constraint.honor_affinity:
+            required = required_node_affinity(info.spec)
+
+            def match(labels: Any, name: str) -> bool:
+                try:
+                    return required.match(labels, name)
+                except NodeSelectorError:
+                    return False
+
+            included &= view.nodes.evaluate(match, required.keys, required.uses_name).astype(np.bool_)
+        if constraint.honor_taints:
+            taint_sets, taint_set = view.nodes.taint_sets
+            tolerable = [
+                find_untolerated(
+                    taints,
+                    info.spec.tolerations,
+                    ("NoSchedule", "NoExecute"),
+                    comparison_operators=self.comparison_operators,
+                )
+                is None
+                for taints in taint_sets
+            ]
+            included &= np.array(tolerable, np.bool_)[taint_set]
+        return included
+
+    # -- constraints ---------------------------------------------------------------------------------------------
+
+    def constraints(self, info: PodInfo, view: Snapshot, action: str) -> list[Constraint]:
+        """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
+        if info.spec.topology_spread_constraints:
+            return self._complete(info.spec.topology_spread_constraints, info, action)
+        constraints = self._complete(self.defaults, info, action)
+        if not constraints:
+            return []
+        default = default_selector(info, view.cluster)
+        return [] if default.empty else [c._replace(selector=default) for c in constraints]
+
+    def _complete(
+        self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
+    ) -> list[Constraint]:
+        policies = self.inclusion_policies
+        return [
+            Constraint(
+                c.max_skew,
+                c.topology_key,
+                self._selector(c, info),
+                1 if c.min_domains is None else c.min_domains,
+                honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
+                honor_taints=c.node_taints_policy == "Honor" and policies,
+            )
+            for c in constraints
+            if c.when_unsatisfiable == action
+        ]
+
+    def _selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
+        chosen = from_label_selector(constraint.label_selector)
+        keys = constraint.match_label_keys if self.match_label_keys else ()
+        own = {key: info.labels[key] for key in keys if key in info.labels}
+        if not own or chosen.nothing:
+            return chosen
+        requirements: tuple[Requirement, ...] = (*from_set(own).requirements, *chosen.requirements)
+        return selector(requirements)
+
+    # -- Score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        try:
+            constraints = self.constraints(info, view, SOFT)
+        except SelectorError as error:
+            raise PluginError(f"obtaining pod's soft topology spread constraints: {error}") from None
+        if not constraints:
+            return PRE_SCORE_SKIP
+        own = bool(info.spec.topology_spread_constraints)
+        complete = np.ones(len(view.nodes), np.bool_)
+        if own or not self.system_defaulted:
+            complete = _has_all_keys(constraints, view)
+        score = np.zeros(len(rows), np.float64)
+        for constraint in constraints:
+            score += self._score(constraint, info, view, rows, complete)
+        return PreScoreResult((round_half_away(np.where(complete[rows], score, 0.0)), ~complete[rows]))
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        scores: Scores = required_state(state, self.name, "PreScore")[0]
+        return scores
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        ignored: Bools = state[1]
+        if ignored.all():
+            return np.zeros_like(scores)
+        smallest, largest = int(scores[~ignored].min()), max(int(scores[~ignored].max()), 0)
+        if largest == 0:
+            return np.where(ignored, 0, MAX_NODE_SCORE)
+        return np.where(ignored, 0, MAX_NODE_SCORE * (largest + smallest - scores) // largest)
+
+    def _score(
+        self, constraint: Constraint, info: PodInfo, view: Snapshot, rows: Rows, complete: Bools
+    ) -> npt.NDArray[np.float64]:
+        """(F,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
+        column = view.nodes.label(constraint.topology_key)
+        pods = view.count_by_node(_counted(constraint, info, view))
+        if constraint.topology_key == HOSTNAME:
+            counts, size = pods[rows], int(complete[rows].sum())
+        else:
+            counting = complete & self.included(constraint, info, view)
+            domain = _with_unlabelled(column)
+            here = domain[rows[complete[rows]]]
+            size = len(np.unique(here))
+            per_domain = np.bincount(domain[counting], pods[counting], minlength=len(column.values) + 1)
+            counts = per_domain.astype(np.int64)[domain[rows]]
+        value = counts * np.log(float(size + 2)) + float(constraint.max_skew - 1)
+        return np.where(column.present[rows], value, 0.0)
+
+
+def _counted(constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
+    """(T,): the pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none."""
+    if constraint.selector == EVERYTHING:
+        return np.zeros(len(view.pods.infos), np.bool_)
+    return view.pods.matching(constraint.selector, frozenset((info.namespace,))) & ~view.pods.terminating
+
+
+def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta, complete: Bools) -> Counts:
+    """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
+    if not delta:
+        return np.zeros(len(view.nodes), np.int64)
+    selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
+    return np.where(spread.eligible & complete, delta.counts(selected, len(view.nodes)), 0)
+
+
+def _has_all_keys(constraints: Sequence[Constraint], view: Snapshot) -> Bools:
+    """(N,): the nodes that have the topology labels of all constraints."""
+    complete = np.ones(len(view.nodes), np.bool_)
+    for constraint in constraints:
+        complete &= view.nodes.label(constraint.topology_key).present
+    return complete
+
+
+def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
+    """The smallest count of an existing domain, the second smallest (as many when tied), and where the first is."""
+    limited = np.where(exists, counts, NO_MINIMUM)
+    at = int(limited.argmin())
+    smallest = int(limited[at])
+    limited[at] = NO_MINIMUM
+    return smallest, int(limited.min()), at
+
+
+def _with_unlabelled(column: LabelColumn) -> npt.NDArray[np.int32]:
+    """(N,): the domain of each node, where having no label and having an empty one are the same domain."""
+    unlabelled = column.values.index("") if "" in column.values else len(column.values)
+    return np.where(column.present, column.codes, unlabelled).astype(np.int32)
+
+
+def _missing_label(spread: Spread) -> Any:
+    return lambda row: f"the node has no label {spread.constraint.topology_key}"
+
+
+def _uneven(spread: Spread, here: Counts, minimum: Counts, skew: Counts) -> Any:
+    key, column = spread.constraint.topology_key, spread.column
+
+    def fact(row: int) -> str:
+        return (
+            f"{key}={column.values[column.codes[row]]} has {here[row]} matching pods, the emptiest domain "
+            f"{minimum[row]}: skew would be {skew[row]}, at most {spread.constraint.max_skew} is allowed"
+        )
+
+    return fact

@@ -1,0 +1,76 @@
+"""TaintToleration: taints that a pod does not tolerate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api.objects import Taint
+from kschedctl.api.tolerations import find_untolerated, tolerated
+from kschedctl.scheduler.framework import (
+    Code,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    normalize_by_max,
+    required_state,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) had untolerated taint(s)"
+HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+SOFT_EFFECT = "PreferNoSchedule"
+
+
+class TaintToleration:
+    """Rejects nodes with a NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule taints, not tolerated.
+
+    Upstream: pkg/scheduler/framework/plugins/tainttoleration (v1.36).
+    """
+
+    name = "TaintToleration"
+
+    def __init__(self, comparison_operators: bool) -> None:
+        self.comparison_operators = comparison_operators
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        taint_sets, taint_set = view.nodes.taint_sets
+        untolerated = [
+            find_untolerated(
+                taints, info.spec.tolerations, HARD_EFFECTS, comparison_operators=self.comparison_operators
+            )
+            for taints in taint_sets
+        ]
+        refused = np.array([taint is not None for taint in untolerated], np.bool_)
+        yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _describe(untolerated[taint_set[row]]))
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        tolerations = required_state(state, self.name, "PreScore")
+        taint_sets, taint_set = view.nodes.taint_sets
+        counts = [
+            sum(
+                taint.effect == SOFT_EFFECT
+                and not tolerated(tolerations, taint, comparison_operators=self.comparison_operators)
+                for taint in taints
+            )
+            for taints in taint_sets
+        ]
+        return np.array(counts, np.int64)[taint_set[rows]]
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return normalize_by_max(scores, reverse=True)
+
+
+def _describe(taint: Taint | None) -> str:
+    if taint is None:
+        return ""
+    value = f"={taint.value}" if taint.value else ""
+    return f"taint {taint.key}{value}:{taint.effect} is not tolerated"

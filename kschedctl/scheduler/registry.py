@@ -1,0 +1,43 @@
+"""The in-tree plugins, each made from its arguments and the feature gates: the one list of what is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.plugins.image_locality import ImageLocality
+from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
+from kschedctl.scheduler.plugins.node_name import NodeName
+from kschedctl.scheduler.plugins.node_ports import NodePorts
+from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
+from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+
+Factory = Callable[[Any, FeatureGates], Plugin]
+
+PLUGINS: Mapping[str, Factory] = {
+    "SchedulingGates": lambda args, gates: SchedulingGates(),
+    "NodeUnschedulable": lambda args, gates: NodeUnschedulable(gates.enabled("TaintTolerationComparisonOperators")),
+    "NodeName": lambda args, gates: NodeName(),
+    "TaintToleration": lambda args, gates: TaintToleration(gates.enabled("TaintTolerationComparisonOperators")),
+    "NodeAffinity": lambda args, gates: NodeAffinity(args.added_affinity),
+    "NodePorts": lambda args, gates: NodePorts(),
+    "NodeResourcesFit": lambda args, gates: NodeResourcesFit(args),
+    "PodTopologySpread": lambda args, gates: PodTopologySpread(
+        args,
+        match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+        inclusion_policies=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
+        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+    ),
+    "InterPodAffinity": lambda args, gates: InterPodAffinity(args),
+    "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args),
+    "ImageLocality": lambda args, gates: ImageLocality(),
+    "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),
+}

@@ -1,0 +1,133 @@
+"""What the two plugins that score by resource usage have in common: amounts, usage of nodes, strategies.
+
+Upstream: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, least_allocated.go, most_allocated.go,
+requested_to_capacity_ratio.go and plugins/helper/shape_score.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores, truncating_divide
+from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
+from kschedctl.snapshot.snapshot import Matrix, Snapshot
+
+Amounts = npt.NDArray[np.int64]
+
+
+class Column(NamedTuple):
+    """(N,) each: what the nodes offer of one resource, and what is used of it."""
+
+    allocatable: Amounts
+    used: Amounts
+
+
+class Usage:
+    """Resource usage of nodes by ``requested`` (N, R), under a hypothesis priced by ``requests`` (T, R)."""
+
+    def __init__(self, view: Snapshot, requested: Matrix, requests: Matrix, delta: Delta = NO_CHANGE) -> None:
+        self.view = view
+        self.requested = requested + view.change(requests, delta) if delta else requested
+
+    def of(self, name: str) -> Column:
+        """One resource; all zero when no node and no pod of the snapshot knows it."""
+        column = self.view.resources.get(name)
+        if column is None:
+            none = np.zeros(len(self.view.nodes), np.int64)
+            return Column(none, none)
+        return Column(self.view.allocatable[:, column], self.requested[:, column])
+
+
+def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False) -> list[int]:
+    """What the pod requests of each resource; ``nonzero`` counts containers without cpu or memory with a default."""
+    found = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
+    return [found.get(resource.name, 0) for resource in resources]
+
+
+def node_usage(
+    resources: Sequence[ResourceSpec], requests: Sequence[int], usage: Usage, rows: Rows
+) -> tuple[Amounts, Amounts, Amounts]:
+    """(F, X) each, X the resources: used with the pod, used without it, allocatable.
+
+    Zero where a node does not offer the resource, and for scalar resources that the pod does not request.
+    """
+    shape = (len(rows), len(resources))
+    used, allocatable = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for i, resource in enumerate(resources):
+        if requests[i] == 0 and names.is_scalar(resource.name):
+            continue
+        if names.is_counted(resource.name):
+            column = usage.of(resource.name)
+            allocatable[:, i] = column.allocatable[rows]
+            used[:, i] = np.where(allocatable[:, i] != 0, column.used[rows], 0)
+    requested = np.where(allocatable != 0, used + np.array(requests, np.int64), 0)
+    return requested, used, allocatable
+
+
+def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
+    """(F,): the free share of each resource after the pod, weighted."""
+    capacity = np.where(allocatable == 0, 1, allocatable)
+    free = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE // capacity)
+    return _weighted_mean(strategy, free, allocatable != 0)
+
+
+def most_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
+    """(F,): the used share of each resource after the pod, weighted."""
+    capacity = np.where(allocatable == 0, 1, allocatable)
+    return _weighted_mean(strategy, np.minimum(requested, allocatable) * MAX_NODE_SCORE // capacity, allocatable != 0)
+
+
+def requested_to_capacity_ratio(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
+    """(F,): the profile's function of the used share, weighted over the resources that score above zero."""
+    shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
+    scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+    points = [(point.utilization, point.score * scale) for point in shape]
+    capacity = np.where(allocatable == 0, 1, allocatable)
+    percent = np.where((allocatable == 0) | (requested > allocatable), 100, requested * 100 // capacity)
+    scores = broken_linear(points, percent)
+    counted = (allocatable != 0) & (scores > 0)
+    weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
+    total, weight = (scores * weights).sum(axis=1), weights.sum(axis=1)
+    return np.where(weight == 0, 0, round_half_away(total / np.maximum(weight, 1)))
+
+
+STRATEGIES = {
+    "LeastAllocated": least_allocated,
+    "MostAllocated": most_allocated,
+    "RequestedToCapacityRatio": requested_to_capacity_ratio,
+}
+
+
+def broken_linear(points: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
+    """The function through the points (utilization, score), constant outside them, in Go's integer arithmetic.
+
+    >>> broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    [100, 100, 67, 0, 0]
+    """
+    value = np.full_like(at, points[-1][1])
+    for (x0, y0), (x1, y1) in reversed(list(zip(points, points[1:], strict=False))):
+        value = np.where(at <= x1, y0 + truncating_divide((y1 - y0) * (at - x0), x1 - x0), value)
+    return np.where(at <= points[0][0], points[0][1], value)
+
+
+def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
+    """Go's math.Round for values that are not negative.
+
+    >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
+    [1, 2, 2, 0]
+    """
+    whole = np.trunc(values)
+    return (whole + (values - whole >= 0.5)).astype(np.int64)
+
+
+def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
+    weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
+    return (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)

@@ -1,0 +1,76 @@
+"""A scheduler: its configuration, its plugins and the cluster that it looks at.
+
+Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import Options
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.profile import Profile
+from kschedctl.scheduler.registry import PLUGINS
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Settings, Snapshot
+
+
+class Framework:
+    """A profile with its plugins made. ``missing`` are the plugins that it runs but that are not replayed."""
+
+    def __init__(self, profile: Profile, gates: FeatureGates) -> None:
+        self.profile, self.gates = profile, gates
+        enabled = {name for names in profile.plugins.values() for name in names}
+        self.plugins: Mapping[str, Plugin] = {
+            name: PLUGINS[name](profile.args.get(name), gates) for name in PLUGINS if name in enabled
+        }
+
+    def at(self, point: str) -> list[Plugin]:
+        """The plugins of an extension point in order."""
+        return [self.plugins[name] for name in self.profile.plugins[point] if name in self.plugins]
+
+
+class Scheduler:
+    """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+        self.configuration: SchedulerConfiguration = load_configuration(cluster.configuration, self.gates)
+        self._frameworks: dict[str, Framework] = {}
+
+    @cached_property
+    def view(self) -> Snapshot:
+        return Snapshot(self.cluster, settings(self.gates))
+
+    def framework(self, scheduler_name: str) -> Framework | None:
+        """The profile that serves this schedulerName, if one does."""
+        if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
+            profile = self.configuration.profiles[scheduler_name]
+            self._frameworks[scheduler_name] = Framework(profile, self.gates)
+        return self._frameworks.get(scheduler_name)
+
+    def cycle(self, framework: Framework, pod: Pod) -> Cycle:
+        """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""
+        return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
+
+
+def settings(gates: FeatureGates) -> Settings:
+    """What the gates mean for the snapshot."""
+    return Settings(
+        Options(
+            use_status=gates.enabled("InPlacePodVerticalScaling"),
+            pod_level=gates.enabled("PodLevelResources"),
+            pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
+            dra_node_allocatable=gates.enabled("DRANodeAllocatableResources"),
+        ),
+        merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
+        merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")
+        and gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+    )

@@ -1,0 +1,90 @@
+"""Parsed YAML or JSON to typed structs as strictly as kube-scheduler reads its configuration.
+
+Unknown fields, wrong case and wrong types are errors that name the field; a null is as good as absent.
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from kschedctl.errors import ConfigurationError
+
+T = TypeVar("T")
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+_DURATION_PART = re.compile(r"([\d.]+)([a-zµμ]+)")
+
+
+class Duration(float):
+    """Seconds, printed by Go: ``10s``, ``1m30s``, ``500ms``."""
+
+    @classmethod
+    def parse(cls, text: object) -> Duration:
+        """Raises ValueError where Go's time.ParseDuration fails.
+
+        >>> Duration.parse("1m30s") + Duration.parse("500ms")
+        90.5
+        """
+        if not isinstance(text, str) or not _DURATION.fullmatch(text):
+            raise ValueError(f"invalid duration {text!r}")
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+        return cls(-seconds if text.startswith("-") else seconds)
+
+
+def decode(document: object, into: type[T], path: str = "") -> T:
+    """The document, found at ``path``, as ``into``. Raises ConfigurationError for a wrong type; unknown fields pass."""
+    try:
+        return msgspec.convert(without_nulls(document), into, dec_hook=_decode_custom)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
+        raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None
+
+
+def unknown_fields(document: object, into: type) -> list[str]:
+    """The paths of the fields that ``into`` does not have, as ``unknown field "profiles[0].pluginz"``."""
+    return [f'unknown field "{path}"' for path in _unknown(document, _type_info(into), "")]
+
+
+def without_nulls(document: object) -> Any:
+    """The document less the members that are null."""
+    if isinstance(document, Mapping):
+        return {key: without_nulls(value) for key, value in document.items() if value is not None}
+    return [without_nulls(value) for value in document] if isinstance(document, list | tuple) else document
+
+
+def _unknown(document: object, info: inspect.Type, path: str) -> Iterator[str]:
+    if isinstance(info, inspect.UnionType):
+        for option in info.types:
+            yield from _unknown(document, option, path)
+    elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
+        fields = {field.encode_name: field.type for field in info.fields}
+        for key in sorted(map(str, document)):
+            at = f"{path}.{key}" if path else key
+            if key not in fields:
+                yield at
+            else:
+                yield from _unknown(document[key], fields[key], at)
+    elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
+        for index, value in enumerate(document):
+            yield from _unknown(value, info.item_type, f"{path}[{index}]")
+
+
+@lru_cache(maxsize=64)
+def _type_info(into: type) -> inspect.Type:
+    return inspect.type_info(into)
+
+
+def _decode_custom(into: type, value: object) -> Duration:
+    if into is Duration:
+        return Duration.parse(value)
+    raise NotImplementedError(into)

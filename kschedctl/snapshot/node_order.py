@@ -1,0 +1,28 @@
+"""The order in which the scheduler goes through nodes: round robin over the zones, in the order zones appeared.
+
+Upstream: pkg/scheduler/backend/cache/node_tree.go and component-helpers/node/topology/helpers.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from kschedctl.api.objects import Node
+
+ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "kubernetes.io/hostname"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+
+
+def zone_key(node: Node) -> tuple[str, str]:
+    """(region, zone) by the node's labels, the deprecated ones first; empty where there is none."""
+    labels = node.metadata.labels
+    return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
+
+
+def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes in the scheduler's order, given in the order in which they joined."""
+    zones: dict[tuple[str, str], list[Node]] = {}
+    for node in nodes:
+        zones.setdefault(zone_key(node), []).append(node)
+    return [node for rank in zip_longest(*zones.values()) for node in rank if node is not None]

@@ -1,0 +1,118 @@
+"""The nodes of a snapshot as columns, one row a node in the scheduler's own order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import Node, Taint
+
+Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+T = TypeVar("T")
+
+
+class LabelColumn(NamedTuple):
+    """One label of all nodes: ``codes`` (N,) index ``values``, -1 where a node has no such label."""
+
+    codes: Ints
+    values: tuple[str, ...]
+
+    @property
+    def present(self) -> Bools:
+        return self.codes >= 0
+
+
+class ImageState(NamedTuple):
+    """An image that some nodes hold: its size in bytes as the first of them reports it, and their rows."""
+
+    size: int
+    rows: Ints
+
+
+class NodeColumns:
+    """N nodes. Shapes are (N,) unless said otherwise."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.objects = tuple(nodes)
+        self.names = tuple(node.metadata.name for node in self.objects)
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self._labels: dict[str, LabelColumn] = {}
+        self._groups: dict[tuple[frozenset[str], bool], tuple[Ints, Ints]] = {}
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        return np.array([node.spec.unschedulable for node in self.objects], np.bool_)
+
+    @cached_property
+    def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        """The distinct lists of taints, and which of them each node has."""
+        return _distinct(node.spec.taints for node in self.objects)
+
+    @cached_property
+    def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        """The distinct lists of declared features, and which of them each node has."""
+        return _distinct(node.status.declared_features for node in self.objects)
+
+    @cached_property
+    def images(self) -> Mapping[str, ImageState]:
+        """Image name -> the nodes that hold it."""
+        sizes: dict[str, int] = {}
+        rows: dict[str, list[int]] = {}
+        by_name = sorted(range(len(self)), key=self.names.__getitem__)  # the order in which the nodes joined
+        for row in by_name:
+            for image in self.objects[row].status.images:
+                for name in image.names:
+                    sizes.setdefault(name, image.size_bytes)
+                    rows.setdefault(name, []).append(row)
+        return {name: ImageState(sizes[name], np.unique(np.array(found, np.int32))) for name, found in rows.items()}
+
+    def label(self, key: str) -> LabelColumn:
+        """The column of one label key, built on first use."""
+        if key not in self._labels:
+            known: dict[str, int] = {}
+            found = (node.metadata.labels.get(key) for node in self.objects)
+            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in found]
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
+        return self._labels[key]
+
+    def evaluate(
+        self,
+        function: Callable[[Mapping[str, str], str], T],
+        keys: frozenset[str],
+        uses_name: bool,
+        dtype: npt.DTypeLike = np.bool_,
+    ) -> npt.NDArray[np.generic]:
+        """``function(labels, name)`` for every node, computed once for nodes that agree in all that it reads."""
+        first, group = self._grouping(keys, uses_name)
+        found = [function(self.objects[row].metadata.labels, self.names[row]) for row in first.tolist()]
+        return np.array(found, dtype)[group]
+
+    def _grouping(self, keys: frozenset[str], uses_name: bool) -> tuple[Ints, Ints]:
+        """Nodes grouped by the labels: the first row of each group, and the group of each node."""
+        if (keys, uses_name) not in self._groups:
+            if uses_name:
+                rows = np.arange(len(self), dtype=np.int32)
+                self._groups[keys, uses_name] = rows, rows
+            else:
+                group = np.zeros(len(self), np.int64)
+                for key in sorted(keys):
+                    column = self.label(key)
+                    _, group = np.unique(group * (len(column.values) + 1) + column.codes + 1, return_inverse=True)
+                _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+                self._groups[keys, uses_name] = first.astype(np.int32), inverse.astype(np.int32)
+        return self._groups[keys, uses_name]
+
+
+def _distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
+    """The distinct ones of many hashable values, and the index of each value among them."""
+    known: dict[tuple[T, ...], int] = {}
+    codes = [known.setdefault(value, len(known)) for value in values]
+    return list(known), np.array(codes, np.int32)

@@ -1,0 +1,203 @@
+"""What the scheduler derives from one pod: requests, host ports, affinity terms. Pods alike in all that share one.
+
+Upstream: PodInfo in pkg/scheduler/framework/types.go and AffinityTerm in
+staging/src/k8s.io/kube-scheduler/framework/types.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec
+from kschedctl.api.pod_requests import Options, Quantities, pod_level_requests_set, pod_requests
+from kschedctl.api.quantity import INT64_MAX, QuantityError, parse
+from kschedctl.errors import InputError
+
+DEFAULT_REQUESTS = {names.CPU: parse("100m"), names.MEMORY: parse("200Mi")}
+"""What a container that requests nothing is taken to use when nodes are scored."""
+ALL_HOST_IPS = "0.0.0.0"
+
+
+class HostPort(NamedTuple):
+    """A port taken on the node; the address 0.0.0.0 stands for all."""
+
+    ip: str
+    protocol: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """The same port and protocol on overlapping addresses."""
+        return self[1:] == other[1:] and (self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip))
+
+
+class AffinityTerm(NamedTuple):
+    """A pod (anti-)affinity term: which pods it is about, and the topology that it speaks of."""
+
+    namespaces: frozenset[str]
+    selector: Selector
+    topology_key: str
+    namespace_selector: Selector
+    weight: int = 0
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels, in that namespace with its labels, is meant."""
+        in_scope = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        return in_scope and self.selector.matches(labels)
+
+    def unrolled(self, namespaces: Mapping[str, Mapping[str, str]]) -> AffinityTerm:
+        """The namespace selector replaced by the names of the namespaces (name -> labels) that it selects."""
+        if self.namespace_selector.empty:
+            return self
+        selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
+        return self._replace(namespaces=self.namespaces | selected, namespace_selector=NOTHING)
+
+
+class PodInfo:
+    """One pod, defaulted as the API server would, and what plugins derive from it, each part on first use."""
+
+    def __init__(self, pod: Pod, options: Options) -> None:
+        self.pod = pod
+        self.options = options
+
+    @property
+    def spec(self) -> PodSpec:
+        return self.pod.spec
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.pod.metadata.labels
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    @cached_property
+    def terminating(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @cached_property
+    def requests(self) -> dict[str, int]:
+        """Resource -> amount (millicores for cpu) that the pod takes on its node. Raises InputError."""
+        return self.amounts(self.options)
+
+    @cached_property
+    def nonzero_requests(self) -> dict[str, int]:
+        """The same where containers that request no cpu or memory count with a default."""
+        missing: Mapping[str, object] = DEFAULT_REQUESTS
+        if self.options.pod_level and pod_level_requests_set(self.pod):
+            missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
+        return self.amounts(self.options._replace(non_missing=missing)) if missing else self.requests
+
+    def amounts(self, options: Options) -> dict[str, int]:
+        """The requests under other options, as integers. Raises InputError that names the pod."""
+        try:
+            return amounts(pod_requests(self.pod, options))
+        except QuantityError as error:
+            raise InputError(error.what, where=f"Pod {self.pod.key}", hint=error.hint) from None
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        sidecars = (c for c in self.spec.init_containers if c.restart_policy == "Always")
+        return tuple(
+            HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
+            for container in (*sidecars, *self.spec.containers)
+            for port in container.ports
+            if port.host_port > 0
+        )
+
+    @cached_property
+    def required_affinity(self) -> tuple[AffinityTerm, ...]:
+        return self._terms(_required(self._pod_affinity))
+
+    @cached_property
+    def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
+        return self._terms(_required(self._pod_anti_affinity))
+
+    @cached_property
+    def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
+        return self._terms(_preferred(self._pod_affinity))
+
+    @cached_property
+    def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
+        return self._terms(_preferred(self._pod_anti_affinity))
+
+    def affinity_errors(self) -> list[str]:
+        """The groups of terms of which a selector cannot be parsed, in upstream's order and words."""
+        groups = {
+            "requiredAffinityTerms": _required(self._pod_affinity),
+            "requiredAntiAffinityTerms": _required(self._pod_anti_affinity),
+            "preferredAffinityTerms": _preferred(self._pod_affinity),
+            "preferredAntiAffinityTerms": _preferred(self._pod_anti_affinity),
+        }
+        errors = []
+        for name, terms in groups.items():
+            try:
+                self._parse(terms)
+            except SelectorError as error:
+                errors.append(f"{name}: {error}")
+        return errors
+
+    @property
+    def _pod_affinity(self) -> PodAffinity | None:
+        return self.spec.affinity.pod_affinity if self.spec.affinity else None
+
+    @property
+    def _pod_anti_affinity(self) -> PodAffinity | None:
+        return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
+
+    def _terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        """Upstream drops a whole group of a running pod's terms when one of them cannot be parsed."""
+        try:
+            return self._parse(terms)
+        except SelectorError:
+            return ()
+
+    def _parse(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        return tuple(
+            AffinityTerm(
+                namespaces=frozenset(term.namespaces)
+                if term.namespaces or term.namespace_selector is not None
+                else frozenset((self.namespace,)),
+                selector=from_label_selector(term.label_selector),
+                topology_key=term.topology_key,
+                namespace_selector=from_label_selector(term.namespace_selector),
+                weight=weight,
+            )
+            for term, weight in terms
+        )
+
+
+def amounts(requests: Quantities) -> dict[str, int]:
+    """The counted resources as integers: cpu in millicores, all others in units, rounded up. Raises QuantityError."""
+    result = {}
+    for name, quantity in requests.items():
+        if quantity.mantissa < 0:
+            raise QuantityError(f"resource {name}: must be greater than or equal to 0", hint=f"got {quantity}")
+        if quantity.scale > 18 or quantity > _LARGEST:
+            raise QuantityError(f"resource {name}: larger than any node can be", hint=f"got {str(quantity)[:40]}")
+        if name == names.CPU:
+            result[name] = quantity.milli_value()
+        elif name == names.PODS or names.is_counted(name):
+            result[name] = quantity.value()
+    return result
+
+
+_LARGEST = parse(str(INT64_MAX))
+
+
+def _required(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+    terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
+    return [(term, 0) for term in terms]
+
+
+def _preferred(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    return [(term.pod_affinity_term, term.weight) for term in terms]

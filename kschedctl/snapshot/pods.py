@@ -1,0 +1,116 @@
+"""The pods of a snapshot as columns. Pods that are alike in all that scheduling reads share one PodInfo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from kschedctl.api.labels import Selector
+from kschedctl.api.objects import Pod, Volume
+from kschedctl.api.pod_requests import Options
+from kschedctl.snapshot.pod_info import PodInfo
+
+Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class PodColumns:
+    """P pods with T distinct PodInfos among them.
+
+    ``info`` (P,): index into ``infos``. ``node`` (P,): the row of the node that the pod is bound to, -1 for none.
+    Pods that have ended are not among them.
+    """
+
+    def __init__(self, pods: Sequence[Pod], rows: Mapping[str, int], admit: Callable[[Pod], Pod], options: Options):
+        self.objects = [pod for pod in pods if not pod.terminated]
+        self.node: Ints = np.array([rows.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
+        self._admit, self._options = admit, options
+        self._known: dict[bytes, int] = {}
+        self.infos: list[PodInfo] = []
+        self.info: Ints = np.array([self._intern(pod) for pod in self.objects], np.int32)
+        self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Position by ``namespace/name``."""
+        return {pod.key: i for i, pod in enumerate(self.objects)}
+
+    @cached_property
+    def terminating(self) -> Bools:
+        """(T,): being deleted."""
+        return np.array([info.terminating for info in self.infos], np.bool_)
+
+    @cached_property
+    def priority(self) -> npt.NDArray[np.int64]:
+        """(T,)"""
+        return np.array([info.priority for info in self.infos], np.int64)
+
+    @cached_property
+    def with_affinity(self) -> list[int]:
+        """The infos of pods that have affinity to other pods, or against them."""
+        affinities = ((i, info.spec.affinity) for i, info in enumerate(self.infos))
+        return [i for i, a in affinities if a is not None and (a.pod_affinity or a.pod_anti_affinity)]
+
+    def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
+        """(T,): the infos for which the predicate holds."""
+        return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
+
+    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """(T,): the infos in the namespaces (None: in any) whose labels the selector matches."""
+        key = (selector, namespaces)
+        if key not in self._matches:
+            distinct = [
+                (namespaces is None or namespace in namespaces) and selector.matches(labels)
+                for namespace, labels in self._label_sets[0]
+            ]
+            self._matches[key] = np.array(distinct, np.bool_)[self._label_sets[1]]
+        return self._matches[key]
+
+    @cached_property
+    def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
+        """The distinct (namespace, labels), and for each info (T,) which of them it has."""
+        known: dict[bytes, int] = {}
+        sets: list[tuple[str, Mapping[str, str]]] = []
+        ids = []
+        for info in self.infos:
+            position = known.setdefault(_encode((info.namespace, info.labels)), len(sets))
+            if position == len(sets):
+                sets.append((info.namespace, info.labels))
+            ids.append(position)
+        return sets, np.array(ids, np.int32)
+
+    def _intern(self, pod: Pod) -> int:
+        """The index of the pod's info, made when no pod like it was seen before."""
+        spec, status = pod.spec, pod.status
+        volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))
+        spec = replace(spec, node_name="", volumes=volumes)
+        resize = [c.reason for c in status.conditions if c.type == "PodResizePending"]
+        key = _encode(
+            (
+                pod.metadata.namespace,
+                pod.metadata.labels,
+                pod.metadata.deletion_timestamp is not None,
+                spec,
+                bool(pod.spec.node_name),
+                status.container_statuses,
+                status.init_container_statuses,
+                status.resources,
+                status.allocated_resources,
+                status.node_allocatable_resource_claim_statuses,
+                resize,
+            )
+        )
+        position = self._known.setdefault(key, len(self.infos))
+        if position == len(self.infos):
+            self.infos.append(PodInfo(self._admit(pod), self._options))
+        return position

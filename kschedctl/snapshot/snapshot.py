@@ -1,0 +1,178 @@
+"""The cluster at one moment as columns: nodes are rows, resources are columns, pods refer to both by index.
+
+Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend/cache (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
+from kschedctl.api.defaults import default_node, default_pod
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.pod_requests import Options, quantities
+from kschedctl.api.priority import resolve_priority
+from kschedctl.api.quantity import QuantityError
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.node_order import interleave_zones
+from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.pod_info import PodInfo, amounts
+from kschedctl.snapshot.pods import PodColumns
+
+Matrix = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Settings(NamedTuple):
+    """What the feature gates mean for the snapshot."""
+
+    requests: Options = Options()
+    merge_affinity_label_keys: bool = True
+    merge_spread_label_keys: bool = True
+
+
+class Snapshot:
+    """N nodes in the scheduler's order, R resources, P pods of T kinds (see NodeColumns, PodColumns)."""
+
+    def __init__(self, cluster: Cluster, settings: Settings = Settings()) -> None:
+        self.cluster, self.settings = cluster, settings
+        self.nodes = NodeColumns(interleave_zones(map(default_node, cluster.nodes)))
+        self.pods = PodColumns(cluster.pods, self.nodes.index, self.stored, settings.requests)
+
+    def stored(self, pod: Pod) -> Pod:
+        """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
+        try:
+            pod = resolve_priority(default_pod(pod), self.cluster.priority_classes)
+        except QuantityError as error:
+            raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
+        return self.admitted(pod) if self.cluster.admit and not pod.spec.node_name else pod
+
+    def admitted(self, pod: Pod) -> Pod:
+        """The pod with its label keys merged into its selectors, as happens when it is created."""
+        if self.settings.merge_affinity_label_keys:
+            pod = merge_affinity_label_keys(pod)
+        return merge_spread_label_keys(pod) if self.settings.merge_spread_label_keys else pod
+
+    # -- resources -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        """Resource name -> column."""
+        found = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
+        for amounts_ in (*self._allocatable, *(info.requests for info in self.pods.infos)):
+            found.update(dict.fromkeys(amounts_))
+        return {name: column for column, name in enumerate(found)}
+
+    @cached_property
+    def allocatable(self) -> Matrix:
+        """(N, R): what each node offers; millicores, bytes or units."""
+        return self.matrix(self._allocatable)
+
+    @cached_property
+    def requests(self) -> Matrix:
+        """(T, R): what a pod of each kind requests; 1 in the column of pods."""
+        matrix = self.matrix([info.requests for info in self.pods.infos])
+        matrix[:, self.resources[names.PODS]] = 1
+        return matrix
+
+    @cached_property
+    def nonzero_requests(self) -> Matrix:
+        """(T, R): the same, containers without cpu or memory requests counted with a default."""
+        return self.matrix([info.nonzero_requests for info in self.pods.infos])
+
+    @cached_property
+    def requested(self) -> Matrix:
+        """(N, R): what the pods of each node request together, and how many they are."""
+        return self.sum_by_node(self.requests)
+
+    @cached_property
+    def nonzero_requested(self) -> Matrix:
+        """(N, R): the same by ``nonzero_requests``."""
+        return self.sum_by_node(self.nonzero_requests)
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+        """Amounts by resource name as one row each of an int64 matrix with R columns."""
+        matrix = np.zeros((len(rows), len(self.resources)), np.int64)
+        for i, row in enumerate(rows):
+            for name, amount in row.items():
+                matrix[i, self.resources[name]] = amount
+        return matrix
+
+    def sum_by_node(self, values: Matrix) -> Matrix:
+        """(T, X) by kind of pod -> (N, X): added up over the pods of each node."""
+        bound = self.pods.node >= 0
+        total = np.zeros((len(self.nodes), values.shape[1]), np.int64)
+        np.add.at(total, self.pods.node[bound], values[self.pods.info[bound]])
+        return total
+
+    def change(self, values: Matrix, delta: Delta) -> Matrix:
+        """(T, X) by kind of pod -> (N, X): by how much the sums change under a hypothesis."""
+        total = np.zeros((len(self.nodes), values.shape[1]), np.int64)
+        np.add.at(total, delta.node, delta.sign[:, None] * values[delta.info])
+        return total
+
+    @cached_property
+    def _allocatable(self) -> list[dict[str, int]]:
+        return [_allocatable(node) for node in self.nodes.objects]
+
+    # -- counting pods -------------------------------------------------------------------------------------------
+
+    def count_by_node(self, selected: Bools) -> Counts:
+        """(N,): how many of the pods selected, (T,) by kind, each node holds."""
+        pods = self.pods
+        chosen = selected[pods.info] & (pods.node >= 0)
+        return np.bincount(pods.node[chosen], minlength=len(self.nodes))
+
+    @cached_property
+    def namespace_labels(self) -> dict[str, Mapping[str, str]]:
+        """Namespace -> labels, for the namespaces that exist."""
+        return {namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces}
+
+    # -- nominated pods ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def nominated(self) -> list[tuple[int, int]]:
+        """(row, pod) of the unbound pods that were promised a node."""
+        found = []
+        for position, pod in enumerate(self.pods.objects):
+            name = pod.status.nominated_node_name
+            if name and not pod.spec.node_name and name in self.nodes.index:
+                found.append((self.nodes.index[name], position))
+        return found
+
+    def nominated_against(self, info: PodInfo) -> Delta:
+        """The nominated pods, other than this one, to which a pod must yield: those of at least its priority."""
+        pods = self.pods
+        ahead = [
+            (row, pods.info[position])
+            for row, position in self.nominated
+            if pods.infos[pods.info[position]].priority >= info.priority
+            and not same_pod(pods.objects[position], info.pod)
+        ]
+        rows, infos = zip(*ahead, strict=True) if ahead else ((), ())
+        return Delta(np.array(rows, np.int32), np.array(infos, np.int32), np.ones(len(ahead), np.int64))
+
+
+def same_pod(left: Pod, right: Pod) -> bool:
+    """By UID where both have one, else by name."""
+    a, b = left.metadata, right.metadata
+    return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    try:
+        return amounts(quantities(node.status.allocatable))
+    except QuantityError as error:
+        where = f"Node {node.metadata.name}, status.allocatable"
+        raise InputError(error.what, where=where, hint=error.hint) from None
+
+

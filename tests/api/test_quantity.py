@@ -1,0 +1,167 @@
+"""Quantities against upstream's own tables (pkg/api/resource/quantity_test.go, v1.36) and against exact fractions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.api import quantity
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
+
+TABLE = Path(__file__).parent.parent / "golden" / "tables" / "quantity.jsonl.gz"
+with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
+    CASES = [json.loads(line) for line in lines]
+
+
+def cases(kind: str, *, error: bool = False) -> pytest.MarkDecorator:
+    chosen = [case for case in CASES if case["kind"] == kind and ("error" in case["want"]) == error]
+    return pytest.mark.parametrize("case", chosen, ids=[case["name"] or "empty" for case in chosen])
+
+
+def summary(q: Quantity) -> dict[str, Any]:
+    return {"canonical": str(q), "format": q.format, "value": q.value(), "milliValue": q.milli_value()}
+
+
+def expected(case: dict[str, Any]) -> dict[str, Any]:
+    return {key: case["want"][key] for key in ("canonical", "format", "value", "milliValue")}
+
+
+@cases("quantity-parse")
+def test_parse(case: dict[str, Any]) -> None:
+    parsed = parse(case["input"])
+    assert summary(parsed) == expected(case)
+    assert parsed.cmp(Quantity(0)) == case["want"]["sign"]
+
+
+@cases("quantity-parse", error=True)
+def test_parse_error(case: dict[str, Any]) -> None:
+    with pytest.raises(QuantityError) as error:
+        parse(case["input"])
+    assert error.value.what == case["want"]["error"]
+
+
+@cases("quantity-cmp")
+def test_cmp(case: dict[str, Any]) -> None:
+    x, y, want = parse(case["x"]), parse(case["y"]), case["want"]["cmp"]
+    assert x.cmp(y) == want
+    assert (x < y, x == y, x > y) == (want < 0, want == 0, want > 0)
+
+
+@cases("quantity-roundup")
+def test_round_up(case: dict[str, Any]) -> None:
+    exact = parse(case["input"])
+    rounded, want = exact.round_up(case["scale"]), case["want"]
+    assert (str(rounded), rounded.value(), rounded.milli_value()) == (
+        want["canonical"],
+        want["value"],
+        want["milliValue"],
+    )
+    assert (rounded == exact) == want["exact"]
+
+
+@cases("quantity-add")
+def test_add(case: dict[str, Any]) -> None:
+    assert summary(operand(case, "x").add(operand(case, "y"))) == expected(case)
+
+
+@cases("quantity-sub")
+def test_sub(case: dict[str, Any]) -> None:
+    assert summary(operand(case, "x").sub(operand(case, "y"))) == expected(case)
+
+
+def operand(case: dict[str, Any], name: str) -> Quantity:
+    return Quantity(int(case[name]), format=Format(case[f"{name}Format"]))
+
+
+EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "e2": 2, "E-4": -4}
+POWERS = {"Ki": 1, "Mi": 2, "Gi": 3}
+numbers = st.decimals(min_value=0, max_value=10**6, places=4).map(lambda number: f"{number:f}")
+texts = st.tuples(numbers, st.sampled_from([*EXPONENTS, *POWERS]))
+
+
+def amount(number: str, suffix: str) -> Fraction:
+    """The number by hand, rounded up to nano units."""
+    factor = Fraction(1024) ** POWERS[suffix] if suffix in POWERS else Fraction(10) ** EXPONENTS[suffix]
+    return Fraction(ceil_div(Fraction(number) * factor * 10**9), 10**9)
+
+
+def ceil_div(number: Fraction) -> int:
+    return -(-number.numerator // number.denominator)
+
+
+@given(texts)
+def test_value_and_milli_value_round_up(text: tuple[str, str]) -> None:
+    exact, parsed = amount(*text), parse("".join(text))
+    assert parsed.value() == ceil_div(exact)
+    assert parsed.milli_value() == ceil_div(exact * 1000)
+
+
+@given(texts)
+def test_canonical_form_keeps_the_amount(text: tuple[str, str]) -> None:
+    parsed = parse("".join(text))
+    assert parse(str(parsed)) == parsed
+    assert hash(parse(str(parsed))) == hash(parsed)
+
+
+@given(texts, texts)
+def test_order_sum_and_difference(first: tuple[str, str], second: tuple[str, str]) -> None:
+    x, y, a, b = parse("".join(first)), parse("".join(second)), amount(*first), amount(*second)
+    assert x.cmp(y) == (a > b) - (a < b)
+    assert x.add(y).milli_value() == ceil_div((a + b) * 1000)
+    assert x.add(y).sub(y) == x
+
+
+@pytest.mark.parametrize(("number", "same"), [(2, "2"), (0, "0"), (0.5, "500m"), (1e3, "1k"), (-1, "-1")])
+def test_json_numbers(number: float, same: str) -> None:
+    assert parse(number) == parse(same)
+    assert quantity.value(number) == parse(same).value()
+
+
+def test_documents_may_surround_a_quantity_with_white_space() -> None:
+    assert quantity.value(" 2Gi\n") == 2 * 2**30
+    assert quantity.milli_value("\t100m ") == 100
+    with pytest.raises(QuantityError, match="must match"):
+        quantity.value("2 Gi")
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "value"),
+    [
+        ("1e400", "10e399", 0),  # an int64 amount that overflows is 0 upstream
+        ("1e-400", "1e-9", 1),
+        ("1e-2000000000", "1e-9", 1),
+        ("0e2000000000", "0", 0),
+        ("1000e4294967296", "1e3", 1000),  # upstream cuts the exponent to 32 bits
+        ("8Ei", "9223372036854775807", 2**63 - 1),  # BinarySI is capped
+        ("+", "0", 0),
+        (".", "0", 0),
+    ],
+)
+def test_extremes(text: str, canonical: str, value: int) -> None:
+    assert (str(parse(text)), parse(text).value()) == (canonical, value)
+
+
+@pytest.mark.parametrize("text", ["1e2000000000", "1234567890123456789e5000", "9" * 100_000, "0." + "0" * 100_000])
+def test_numbers_that_would_exhaust_memory_are_refused(text: str) -> None:
+    with pytest.raises(QuantityError, match="more than 1000 digits") as error:
+        parse(text)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("text", ["1e99999999999999999999", "12-5", "1Kii", "1E+", "5+"])
+def test_wrong_suffix(text: str) -> None:
+    with pytest.raises(QuantityError, match="suffix"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["nan", "Infinity", "１２", "1_000", "0x10", "1Gi\n"])
+def test_what_python_reads_as_numbers_is_not_read_here(text: str) -> None:
+    with pytest.raises(QuantityError, match="must match"):
+        parse(text)

@@ -1,0 +1,366 @@
+"""Configurations: the plugins, weights and refusals of the real kube-scheduler v1.36, and the defaults it applies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.configuration import load_configuration
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.plugin_args import ResourceSpec, UtilizationShapePoint
+from kschedctl.scheduler.strict_decoding import Duration
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
+META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+GATES = FeatureGates()
+
+
+def golden(*, refused):
+    with gzip.open(GOLDEN, "rt") as lines:
+        cases = [json.loads(line) for line in lines]
+    return [case for case in cases if ("error" in case) == refused]
+
+
+def profile(**fields):
+    return {**META, "profiles": [fields]}
+
+
+def plugins(**points):
+    return profile(plugins=points)
+
+
+def names(*plugin_names):
+    return [{"name": name} for name in plugin_names]
+
+
+def args(plugin, **fields):
+    return profile(pluginConfig=[{"name": plugin, "args": fields}])
+
+
+def load(document, gates=GATES, **registered):
+    return load_configuration(document, gates, {name: frozenset(points) for name, points in registered.items()})
+
+
+def only(document, gates=GATES, **registered):
+    return load(document, gates, **registered).profiles["default-scheduler"]
+
+
+def test_plugins_and_weights_are_kube_schedulers():
+    differing = []
+    for case in golden(refused=False):
+        gates = FeatureGates(overrides=case.get("featureGates"))
+        found = load(case.get("config"), gates).profiles[case["profile"]]
+        want = {point: tuple(order) for point, order in case["plugins"].items()}
+        recorded = ("preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score")
+        got = {point: found.plugins[point] for point in recorded if found.plugins[point]}
+        if got != want or found.weights != case.get("weights", {}):
+            differing.append(case)
+    assert not differing
+
+
+@pytest.mark.parametrize("case", golden(refused=True), ids=lambda case: case["error"][:60])
+def test_refusals_are_kube_schedulers(case):
+    with pytest.raises(ConfigurationError) as caught:
+        load(case["config"])
+    want = case["error"].removeprefix("config: ").removeprefix("scheduler: initializing profiles: ")
+    assert str(caught.value) == want
+
+
+def test_points_without_recorded_plugins():
+    found = only(None).plugins
+    assert found["queueSort"] == ("PrioritySort",)
+    assert found["reserve"] == found["preBind"] == ("VolumeBinding", "DynamicResources")
+    assert (found["bind"], found["postBind"], found["permit"]) == (("DefaultBinder",), (), ())
+    assert found["placementScore"] == ("NodeResourcesFit",)
+
+
+def test_gates_choose_default_plugins():
+    workload = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
+    found = only(None, FeatureGates(overrides=workload))
+    assert found.plugins["permit"] == ("GangScheduling",)
+    assert found.plugins["placementGenerate"] == ("TopologyPlacementGenerator",)
+    assert found.placement_weights == {"NodeResourcesFit": 1, "PodGroupPodsCount": 1}
+    assert "DynamicResources" not in only(None, FeatureGates("1.33")).plugins["filter"]
+
+
+THIRD_PARTY = {"All": ("filter", "preScore", "score"), "Scorer": ("preScore", "score"), "Other": ("score",)}
+
+
+@pytest.mark.parametrize(
+    ("multi_point", "score", "want"),
+    [
+        pytest.param(("Other", "All", "Scorer"), ("Scorer", "All"), ("Scorer", "All", "Other"), id="own order first"),
+        pytest.param(("All", "Scorer"), ("Other", "Scorer", "All"), ("Scorer", "All", "Other"), id="only there last"),
+        pytest.param(("All", "Scorer"), (), ("All", "Scorer"), id="multiPoint alone"),
+    ],
+)
+def test_multi_point_expansion(multi_point, score, want):
+    points = {
+        "multiPoint": {"disabled": names("*"), "enabled": names("PrioritySort", "DefaultBinder", *multi_point)},
+        "score": {"enabled": names(*score)},
+    }
+    found = only(plugins(**points), **THIRD_PARTY)
+    assert found.plugins["score"] == want
+    assert found.plugins["filter"] == ("All",)
+
+
+def test_origins_tell_who_enabled_a_plugin():
+    points = {"multiPoint": {"enabled": names("All")}, "score": {"enabled": names("NodeAffinity")}}
+    found = only(plugins(**points), **THIRD_PARTY).origins["score"]
+    assert (found["All"], found["NodeAffinity"], found["ImageLocality"]) == ("multiPoint", "score", "default")
+
+
+def test_third_party_arguments_stay_a_document():
+    document = profile(
+        plugins={"filter": {"enabled": names("All")}}, pluginConfig=[{"name": "All", "args": {"a": [1]}}]
+    )
+    assert only(document, **THIRD_PARTY).args["All"] == {"a": [1]}
+
+
+def test_third_parties_cannot_take_an_in_tree_name():
+    with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
+        load(None, NodeName=("filter",))
+
+
+def test_limits_default_and_override():
+    found = load({**META, "profiles": None, "parallelism": None})
+    assert (found.percentage_of_nodes_to_score, found.parallelism) == (0, 16)
+    assert (found.pod_initial_backoff_seconds, found.pod_max_backoff_seconds) == (1, 10)
+    document = profile(percentageOfNodesToScore=20) | {"percentageOfNodesToScore": 10}
+    assert load(document).percentage_of_nodes_to_score == 10
+    assert only(document).percentage_of_nodes_to_score == 20
+
+
+def test_arguments_default():
+    found = only(None).args
+    assert found["DefaultPreemption"].min_candidate_nodes_percentage == 10
+    assert found["DefaultPreemption"].min_candidate_nodes_absolute == 100
+    assert (found["DynamicResources"].filter_timeout, found["DynamicResources"].binding_timeout) == (10, 600)
+    assert found["InterPodAffinity"].hard_pod_affinity_weight == 1
+    assert found["NodeResourcesFit"].scoring_strategy.type == "LeastAllocated"
+    assert found["NodeResourcesBalancedAllocation"].resources == (ResourceSpec("cpu", 1), ResourceSpec("memory", 1))
+    assert found["PodTopologySpread"].defaulting_type == "System"
+    assert (found["VolumeBinding"].bind_timeout_seconds, found["VolumeBinding"].shape) == (600, None)
+
+
+def test_partial_arguments_default():
+    resources = [{"name": "cpu"}, {"name": "x.y/z", "weight": 0}, {"name": "memory", "weight": 7}]
+    found = only(args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": resources}))
+    weighted = found.args["NodeResourcesFit"].scoring_strategy.resources
+    assert [resource.weight for resource in weighted] == [1, 1, 7]
+    found = only(args("VolumeBinding"), FeatureGates(overrides={"StorageCapacityScoring": True}))
+    assert found.args["VolumeBinding"].shape == (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
+    assert only(args("DynamicResources"), FeatureGates("1.35")).args["DynamicResources"].binding_timeout is None
+
+
+def test_extenders_are_ordered_and_timed():
+    fields = {"urlPrefix": "http://b", "httpTimeout": "1m30s", "enableHTTPS": True}
+    found = load({**META, "extenders": [{"urlPrefix": "http://a", "ignorable": True}, fields]}).extenders
+    assert [(e.url_prefix, e.http_timeout, e.enable_https) for e in found] == [
+        ("http://b", 90, True),
+        ("http://a", 5, False),
+    ]
+
+
+def test_resources_of_extenders_replace_the_ignored_ones():
+    managed = [{"name": "example.com/a", "ignoredByScheduler": True}, {"name": "example.com/b"}]
+    document = args("NodeResourcesFit", ignoredResources=["example.com/c"])
+    found = only(document | {"extenders": [{"urlPrefix": "http://a", "managedResources": managed}]})
+    assert found.args["NodeResourcesFit"].ignored_resources == ("example.com/a",)
+
+
+PATH = "profiles[0].pluginConfig[0].args"
+BY_NAME = "creating profile for scheduler name default-scheduler"
+STRICT_ARGS = (
+    "strict decoding error: decoding .profiles[0].pluginConfig[0]: strict decoding error: decoding args for plugin "
+    "NodeResourcesFit: strict decoding error: "
+)
+REQUIRED_TERMS = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+CONSTRAINT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+REFUSED = {
+    "no kind": ({"apiVersion": META["apiVersion"]}, "Object 'Kind' is missing in '{"),
+    "old version": (
+        META | {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"},
+        'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/v1beta3"',
+    ),
+    "no object": ([META], "a KubeSchedulerConfiguration is an object"),
+    "wrong case": ({**META, "Profiles": []}, 'strict decoding error: unknown field "Profiles"'),
+    "unknown in list": (profile(bogus=1), 'strict decoding error: unknown field "profiles[0].bogus"'),
+    "unknown in args": (
+        args("NodeResourcesFit", scoringStrategy={"resources": [{"Name": "cpu", "Weight": 1}]}),
+        STRICT_ARGS + 'unknown field "scoringStrategy.resources[0].Name", '
+        'unknown field "scoringStrategy.resources[0].Weight"',
+    ),
+    "wrong type": (
+        profile(percentageOfNodesToScore="5"),
+        "profiles[0].percentageOfNodesToScore: expected int, got str",
+    ),
+    "wrong type in args": (
+        args("InterPodAffinity", hardPodAffinityWeight=True),
+        f"{PATH}.hardPodAffinityWeight: expec",
+    ),
+    "beyond int32": ({**META, "parallelism": 2**31}, "parallelism: expected int <= 2147483647"),
+    "bad duration": (args("DynamicResources", filterTimeout="10"), f"{PATH}.filterTimeout: invalid duration '10'"),
+    "args of another plugin": (
+        args("DefaultPreemption", apiVersion=META["apiVersion"], kind="InterPodAffinityArgs"),
+        "decoding .profiles[0].pluginConfig[0]: args for plugin DefaultPreemption were not of type "
+        "DefaultPreemptionArgs.kubescheduler.config.k8s.io, got InterPodAffinityArgs.kubescheduler.config.k8s.io",
+    ),
+    "no scheduler name": (
+        {**META, "profiles": [{"schedulerName": "a"}, {}]},
+        "profiles[1].schedulerName: Required value",
+    ),
+    "same scheduler name": (
+        {**META, "profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]},
+        "profiles[1].schedulerName: Duplicate value: ",
+    ),
+    "different queue sorts": (
+        {
+            **META,
+            "profiles": [{"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{}]}}}],
+        },
+        "profiles[1].plugins.queueSort: Invalid value: ",
+    ),
+    "parallelism": ({**META, "parallelism": 0}, "parallelism: Invalid value: 0: should be an integer value greater th"),
+    "no backoff": ({**META, "podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: Invalid value: 0: must be gre"),
+    "short backoff": ({**META, "podMaxBackoffSeconds": 0}, "podMaxBackoffSeconds: Invalid value: 0: must be greater "),
+    "leader lock": (
+        {**META, "leaderElection": {"resourceLock": "endpoints"}},
+        'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
+    ),
+    "removed plugin": (
+        plugins(filter={"enabled": names("EBSLimits")}),
+        'profiles[0].plugins.filter.enabled[0]: Invalid value: "EBSLimits": was invalid in version ',
+    ),
+    "args twice": (
+        profile(pluginConfig=names("NodeAffinity", "NodeAffinity")),
+        'profiles[0].pluginConfig[1]: Duplicate value: "NodeAffinity"',
+    ),
+    "unknown plugin": (
+        plugins(multiPoint={"enabled": names("Nope")}),
+        f'{BY_NAME}: PreFilterPlugin "Nope" does not exist',
+    ),
+    "plugin twice": (
+        plugins(filter={"enabled": names("NodeName", "NodeName")}),
+        f'{BY_NAME}: plugin "NodeName" already registered as "FilterPlugin"',
+    ),
+    "multiPoint plugin twice": (
+        plugins(multiPoint={"enabled": names("NodeName", "NodeName")}),
+        f'{BY_NAME}: plugin "NodeName" already registered as "FilterPlugin"',
+    ),
+    "plugin at a foreign point": (
+        plugins(filter={"enabled": names("ImageLocality")}),
+        f'{BY_NAME}: plugin "ImageLocality" does not extend FilterPlugin plugin',
+    ),
+    "no queue sort": (
+        plugins(queueSort={"disabled": names("*")}),
+        f'{BY_NAME}: only one queue sort plugin required for profile with scheduler name "default-scheduler", but',
+    ),
+    "no bind": (plugins(bind={"disabled": names("*")}), f"{BY_NAME}: at least one bind plugin is needed for profile"),
+    "preemption": (
+        args("DefaultPreemption", minCandidateNodesPercentage=101),
+        f"{PATH}.minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100]",
+    ),
+    "preemption both zero": (
+        args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
+        f"[{PATH}.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as",
+    ),
+    "binding timeout": (
+        args("DynamicResources", bindingTimeout="999ms"),
+        f'{PATH}.bindingTimeout: Invalid value: "0.999s": must be at least 1 second',
+    ),
+    "added affinity": (
+        args(
+            "NodeAffinity",
+            addedAffinity={
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]
+                }
+            },
+        ),
+        f'{PATH}.{REQUIRED_TERMS}[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", ',
+    ),
+    "balanced weight": (
+        args("NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 2}]),
+        f"{PATH}.resources[0].weight: Invalid value: 2: must be 1",
+    ),
+    "resource weight": (
+        args(
+            "NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": [{"name": "a", "weight": 101}]}
+        ),
+        f'{BY_NAME}: initializing plugin "NodeResourcesFit": scoringStrategy.resources[0].weight: Invalid value: 101: '
+        "resource weight of a not in valid range (0, 100]",
+    ),
+    "no shape": (
+        args("NodeResourcesFit", scoringStrategy={"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {}}),
+        f'{BY_NAME}: initializing plugin "NodeResourcesFit": scoringStrategy.requestedToCapacityRatio.shape: Required',
+    ),
+    "resource group": (
+        args("NodeResourcesFit", ignoredResourceGroups=["a.b/c"]),
+        f'{BY_NAME}: initializing plugin "NodeResourcesFit": ignoredResourceGroups[0]: Invalid value: "a.b/c": ',
+    ),
+    "args by the wrong name": (args("NodeResourcesFitArgs"), f"{PATH}: Invalid value: {{}}: has to match plugin args"),
+    "constraint with selector": (
+        args("PodTopologySpread", defaultingType="List", defaultConstraints=[{**CONSTRAINT, "labelSelector": {}}]),
+        f"{PATH}.defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector",
+    ),
+    "constraint twice": (
+        args("PodTopologySpread", defaultingType="List", defaultConstraints=[CONSTRAINT, CONSTRAINT]),
+        f'{PATH}.defaultConstraints[1]: Duplicate value: "{{zone, DoNotSchedule}}"',
+    ),
+    "shape without its gate": (
+        args("VolumeBinding", shape=[{"utilization": 0, "score": 0}]),
+        f"{PATH}.shape: Invalid value: ",
+    ),
+    "extender weight": (
+        {**META, "extenders": [{"prioritizeVerb": "p"}]},
+        "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+    ),
+    "two binders": (
+        {**META, "extenders": [{"bindVerb": "b"}, {"bindVerb": "b"}]},
+        'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
+    ),
+    "native managed resource": (
+        {**META, "extenders": [{"managedResources": names("cpu")}]},
+        'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), REFUSED.values(), ids=REFUSED)
+def test_refusals(document, message):
+    with pytest.raises(ConfigurationError) as caught:
+        load(document)
+    assert str(caught.value).startswith(message)
+
+
+def test_arguments_of_a_disabled_fit_are_not_checked():
+    document = profile(
+        plugins={"multiPoint": {"disabled": names("NodeResourcesFit")}},
+        pluginConfig=[{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Weird"}}}],
+    )
+    assert "NodeResourcesFit" not in only(document).plugins["filter"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("10s", 10), ("1h2m3s", 3723), ("1.5s", 1.5), ("-250ms", -0.25), (".5m", 30), ("100us", 1e-4)],
+)
+def test_durations(text, seconds):
+    assert Duration.parse(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "10", "10 s", "10d", "1m0", 10, None])
+def test_no_durations(text):
+    with pytest.raises(ValueError, match="invalid duration"):
+        Duration.parse(text)
+
+
+def test_in_tree_plugins_implement_known_points_only():
+    found = only(None)
+    assert {point for points in IN_TREE.values() for point in points} <= found.plugins.keys()

@@ -1,0 +1,98 @@
+"""Feature gates: stages as pkg/features/kube_features.go (v1.36) lists them, refusals as component-base words them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.feature_gates import DEPENDENCIES, SPECS, FeatureGates
+
+
+@pytest.mark.parametrize(
+    ("gate", "on_since"),
+    [
+        ("DynamicResourceAllocation", 34),
+        ("NodeDeclaredFeatures", 36),
+        ("MatchLabelKeysInPodAffinity", 31),
+        ("MatchLabelKeysInPodTopologySpread", 30),
+        ("MatchLabelKeysInPodTopologySpreadSelectorMerge", 34),
+        ("InPlacePodVerticalScaling", 33),
+        ("PodLevelResources", 34),
+        ("SchedulerQueueingHints", 32),
+        ("SidecarContainers", 30),
+        ("VolumeAttributesClass", 34),
+        ("DRADeviceTaintRules", 99),
+        ("StorageCapacityScoring", 99),
+        ("TaintTolerationComparisonOperators", 99),
+    ],
+)
+def test_defaults_by_version(gate, on_since):
+    for minor in range(30, 37):
+        assert FeatureGates(f"1.{minor}").enabled(gate) == (minor >= on_since)
+
+
+@pytest.mark.parametrize("version", ["1.36", "v1.36", "v1.36.2", "1.36.0-alpha.1", "v1.36.2-gke.100"])
+def test_versions(version):
+    assert FeatureGates(version).minor == 36
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37", "1.360", "2.36", "", "latest"])
+def test_unsupported_versions(version):
+    with pytest.raises(ConfigurationError, match=r"not supported \(supported are 1.30 to 1.36\)"):
+        FeatureGates(version)
+
+
+def test_overrides():
+    gates = FeatureGates(overrides={"StorageCapacityScoring": True, "SchedulerAsyncPreemption": False})
+    assert gates.enabled("StorageCapacityScoring")
+    assert not gates.enabled("SchedulerAsyncPreemption")
+    assert FeatureGates(overrides={"SidecarContainers": True}).enabled("SidecarContainers")
+
+
+def test_all_alpha_and_all_beta_leave_what_is_set_by_name():
+    gates = FeatureGates(overrides={"AllAlpha": True, "VolumeLimitScaling": False, "AllBeta": False} | BETA_NEEDED)
+    assert gates.enabled("StorageCapacityScoring")
+    assert not gates.enabled("VolumeLimitScaling")
+    assert not gates.enabled("SchedulerAsyncPreemption")
+    assert gates.enabled("SidecarContainers")
+
+
+BETA_NEEDED = {"NodeDeclaredFeatures": True}  # an alpha gate that AllAlpha sets depends on it
+
+
+@pytest.mark.parametrize(
+    ("version", "overrides", "message"),
+    [
+        ("1.36", {"Nope": True}, "unrecognized feature gate: Nope"),
+        (
+            "1.36",
+            {"SidecarContainers": False},
+            "cannot set feature gate SidecarContainers to false, feature is locked to true",
+        ),
+        (
+            "1.34",
+            {"NodeDeclaredFeatures": True},
+            "cannot set feature gate NodeDeclaredFeatures to true, feature is PreAlpha at emulated version 1.34",
+        ),
+        (
+            "1.36",
+            {"GangScheduling": True},
+            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+        ),
+        ("1.36", {"AllBeta": "true"}, "invalid value of AllBeta=true"),
+        ("1.36", {"PodLevelResources": "false"}, "invalid value of PodLevelResources=false"),
+    ],
+)
+def test_refusals(version, overrides, message):
+    with pytest.raises(ConfigurationError) as caught:
+        FeatureGates(version, overrides)
+    assert message in str(caught.value)
+
+
+def test_dependencies_are_known_gates():
+    assert {gate for needs in DEPENDENCIES.values() for gate in needs} | DEPENDENCIES.keys() <= SPECS.keys()
+
+
+def test_an_unknown_gate_is_a_mistake_of_ours():
+    with pytest.raises(KeyError):
+        FeatureGates().enabled("Nope")
