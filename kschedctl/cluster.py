@@ -40,8 +40,7 @@ FIELDS = {
 """The attribute of a Cluster that holds the objects of a kind."""
 
 CLUSTER_SCOPED = frozenset(
-    "Node Namespace PriorityClass RuntimeClass PersistentVolume StorageClass CSINode CSIDriver VolumeAttachment "
-    "DeviceClass ResourceSlice DeviceTaintRule".split()
+    ["Node", "Namespace", "PriorityClass", "RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "DeviceClass", "ResourceSlice", "DeviceTaintRule"]
 )
 
 T = TypeVar("T")

@@ -1,10 +1,10 @@
 """The few errors that a user can cause, each with what went wrong, where, and what to do.
 
-    KschedctlError            exit 2 unless a subclass says otherwise
-    ├── UsageError            the command line makes no sense: no such pod, two pods of that name
-    ├── InputError            a file or document cannot be used; carries file, document and field
-    ├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would refuse
-    └── ClusterError          exit 3: the cluster could not be reached or refused us
+KschedctlError            exit 2 unless a subclass says otherwise
+├── UsageError            the command line makes no sense: no such pod, two pods of that name
+├── InputError            a file or document cannot be used; carries file, document and field
+├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would refuse
+└── ClusterError          exit 3: the cluster could not be reached or refused us
 """
 
 from __future__ import annotations

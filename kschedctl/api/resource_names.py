@@ -43,11 +43,7 @@ def is_extended(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
     """Resources that the scheduler counts beside cpu, memory, ephemeral storage and pods."""
-    return (
-        is_extended(name)
-        or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))
-        or NATIVE_DOMAIN in name
-    )
+    return is_extended(name) or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or NATIVE_DOMAIN in name
 
 
 def is_counted(name: str) -> bool:

@@ -5,10 +5,10 @@ Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -56,30 +56,19 @@ SUCCESS = Status()
 SKIP = Status(Code.SKIP)
 
 
-class Fact(NamedTuple):
-    """What stands behind a rejection on one node, for people: a text, and how far the node is from passing.
-
-    ``distance`` compares nodes within one reason, the smallest being the nearest miss; None where it has no meaning.
-    ``data`` is for machines.
-    """
-
-    text: str
-    distance: float | None = None
-    data: Mapping[str, Any] = {}
-
-
 @dataclass(frozen=True)
 class Rejection:
     """Nodes that a plugin refuses for one reason.
 
     ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
-    them has it. ``fact`` tells the facts of a row; ``distance`` (N,) how far each node is from passing this reason.
+    them has it. ``fact(row)`` says in a few words what stands behind it on that node, for people; ``distance`` (N,)
+    how far each node is from passing, comparable between the nodes of one reason.
     """
 
     mask: Bools
     code: Code
     reason: str
-    fact: Any = None
+    fact: Callable[[int], str] | None = None
     distance: npt.NDArray[np.float64] | None = None
 
 
@@ -148,10 +137,22 @@ class ScorePlugin(Protocol):
         """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
 
 
+@dataclass(frozen=True)
+class PostFilterResult:
+    """What a PostFilter plugin could do: with ``status`` Success the pod has hope on ``nominated_node``.
+
+    ``report`` is the plugin's own account of it, for the studies.
+    """
+
+    status: Status
+    nominated_node: str = ""
+    report: Any = None
+
+
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    def post_filter(self, cycle: Any) -> Any:
-        """What could be done for a pod that fits nowhere."""
+    def post_filter(self, cycle: Any) -> PostFilterResult:
+        """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
 
 
@@ -34,10 +32,13 @@ def reason_counts(cycle: Cycle) -> Counter[str]:
     reported = cycle.considered & (outcome.first >= 0)
     for position, plugin in enumerate(outcome.order):
         mine = reported & (outcome.first == position)
-        for verdicts, mask in ((outcome.verdicts, ~outcome.by_nominated), (outcome.with_nominated, outcome.by_nominated)):
+        for verdicts, mask in (
+            (outcome.verdicts, ~outcome.by_nominated),
+            (outcome.with_nominated, outcome.by_nominated),
+        ):
             for rejection in verdicts[plugin].rejections if plugin in verdicts else ():
                 found[rejection.reason] += int((rejection.mask & mine & mask).sum())
     absent = int((~cycle.considered).sum())
     if absent:
-        found.update({reason: absent for reason in cycle.absent_status().reasons})
+        found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return Counter({reason: count for reason, count in found.items() if count})

@@ -95,6 +95,7 @@ class PodColumns:
         volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))
         spec = replace(spec, node_name="", volumes=volumes)
         resize = [c.reason for c in status.conditions if c.type == "PodResizePending"]
+        named = spec.resource_claims or any(volume.ephemeral for volume in volumes)
         key = _encode(
             (
                 pod.metadata.namespace,
@@ -108,6 +109,9 @@ class PodColumns:
                 status.allocated_resources,
                 status.node_allocatable_resource_claim_statuses,
                 resize,
+                status.resource_claim_statuses,
+                status.extended_resource_claim_status,
+                (pod.metadata.name, pod.metadata.uid) if named else None,  # claims made for this very pod
             )
         )
         position = self._known.setdefault(key, len(self.infos))

@@ -174,5 +174,3 @@ def _allocatable(node: Node) -> dict[str, int]:
     except QuantityError as error:
         where = f"Node {node.metadata.name}, status.allocatable"
         raise InputError(error.what, where=where, hint=error.hint) from None
-
-

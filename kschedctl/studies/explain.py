@@ -14,10 +14,8 @@ from kschedctl.reports.explanation import (
     Elimination,
     Explanation,
     FirstFailReport,
-    NearestMiss,
     NodeReport,
     PreFilterReport,
-    Refusal,
     StatusReport,
 )
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
@@ -83,7 +81,9 @@ def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
     if not names:
         message = NO_NODES
     rows = cycle.feasible.tolist()
-    scored = {row: int(total) for row, total in zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True)}
+    scored = {
+        row: int(total) for row, total in zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True)
+    }
     return Explanation(
         **common,
         verdict=verdict,

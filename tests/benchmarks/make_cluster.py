@@ -181,7 +181,7 @@ class Nodes:
             fits = fits[np.lexsort((used + 0.3 * rng.random(len(fits)), self.zones[fits]))]
             sizes = np.bincount(self.zones[fits], minlength=len(ZONES))
             rank = np.arange(len(fits)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            even = rank < sizes[sizes > 0].min()
+            even = (rank < sizes[sizes > 0].min()) | work.apart
             order = np.lexsort((turns[self.zones[fits[even]]], rank[even]))
             turn = fits[even][order][: work.replicas - len(rows)]
             self.free[turn] -= request
@@ -506,9 +506,14 @@ class Replica:
 def replicas(works: list[Workload], nodes: Nodes, rng: np.random.Generator, make: Maker) -> list[Replica]:
     """Every pod's name and node row, in the order of the API server: namespace, name."""
     found = []
+    words: set[str] = set()
     for number, work in enumerate(works):
         for index, row in enumerate(nodes.place(work, rng)):
-            name = f"{work.owner}-{index if work.kind == 'StatefulSet' else make.word(5)}"
+            suffix = str(index)
+            while work.kind != "StatefulSet" and (suffix in words or len(suffix) < 5):
+                suffix = make.word(5)
+            words.add(suffix)
+            name = f"{work.owner}-{suffix}"
             found.append(Replica(work.namespace, name, number, row, index))
     return sorted(found)
 

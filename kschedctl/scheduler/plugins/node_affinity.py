@@ -72,9 +72,7 @@ class NodeAffinity:
             yield Rejection(~allowed, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else required_node_affinity(info.spec)
         matched = matching_nodes(required, view)
-        yield Rejection(
-            allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _describe(info.spec, view, int(row))
-        )
+        yield Rejection(allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _describe(info.spec, view, int(row)))
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         preferred = _preferred_terms(info.spec)

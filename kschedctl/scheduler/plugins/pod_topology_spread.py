@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.labels import EVERYTHING, Requirement, Selector, SelectorError, from_label_selector, from_set, selector
+from kschedctl.api.labels import (
+    EVERYTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    from_label_selector,
+    from_set,
+    selector,
+)
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.tolerations import find_untolerated

@@ -47,7 +47,9 @@ class TaintToleration:
             for taints in taint_sets
         ]
         refused = np.array([taint is not None for taint in untolerated], np.bool_)
-        yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _describe(untolerated[taint_set[row]]))
+        yield Rejection(
+            refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _describe(untolerated[taint_set[row]])
+        )
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
