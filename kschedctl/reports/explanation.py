@@ -75,13 +75,13 @@ class NodeReport(Document, frozen=True):
 
 
 class VictimReport(Document, frozen=True):
-    """A pod that would have to go."""
+    """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
 
     pod: str
     priority: int
     owner: str
     start_time: str | None
-    violates_pdb: bool
+    budgets: tuple[str, ...] = ()
 
 
 class CandidateReport(Document, frozen=True):
@@ -93,7 +93,12 @@ class CandidateReport(Document, frozen=True):
 
 
 class PreemptionReport(Document, frozen=True):
-    """What preemption could do. ``tied`` are the nodes that all of upstream's criteria leave equal."""
+    """What preemption could do.
+
+    ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
+    ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
+    after so many candidates, from a random node on; here every node is tried.
+    """
 
     eligible: bool
     why: str = ""
@@ -102,6 +107,7 @@ class PreemptionReport(Document, frozen=True):
     chosen: str | None = None
     decided_by: str = ""
     unhelpful: dict[str, int] = {}
+    limit: int = 0
 
 
 class Explanation(Document, frozen=True):

@@ -6,13 +6,13 @@ at the first refusal, the cycle goes on, so that all of a node's refusals are kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
@@ -55,12 +55,14 @@ class PreFilterOutcome:
     """What the framework makes of all PreFilter plugins.
 
     ``results``: each plugin by itself. ``status``: the framework's answer; ``plugin`` gave it, empty when it is the
-    framework's own. ``node_names``: the only nodes to look at; ``narrowed_by``: the plugins that said so.
+    framework's own. ``node_names``: the only nodes to look at; ``narrowed_by``: the plugins that said so. ``reached``:
+    the plugins that the framework asks before it stops.
     """
 
     results: Mapping[str, PreFilterResult]
     status: Status = SUCCESS
     plugin: str = ""
+    reached: tuple[str, ...] = ()
     node_names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
 
@@ -77,7 +79,7 @@ class FilterOutcome:
     order: tuple[str, ...]
     verdicts: Verdicts
     with_nominated: Verdicts
-    first: npt.NDArray[np.int64]
+    first: Rows
     by_nominated: Bools
 
     @property
@@ -88,6 +90,30 @@ class FilterOutcome:
         """The plugin that the framework reports for a refused node, and its status."""
         plugin = self.order[self.first[row]]
         return plugin, (self.with_nominated if self.by_nominated[row] else self.verdicts)[plugin].status(row)
+
+    @cached_property
+    def unresolvable(self) -> Bools:
+        """(N,): reported as refused for good, so that fewer pods would not help."""
+        found = np.zeros(len(self.first), np.bool_)
+        for _, verdict, mine in self._reported():
+            found |= mine & verdict.unresolvable
+        return found
+
+    def reason_counts(self, among: Bools) -> Counter[str]:
+        """How many of these nodes (N,) the framework reports for each reason."""
+        found: Counter[str] = Counter()
+        for _, verdict, mine in self._reported():
+            for rejection in verdict.rejections:
+                found[rejection.reason] += int((rejection.mask & mine & among).sum())
+        return +found
+
+    def _reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
+        """Each plugin's verdicts, and (N,) the nodes for which the framework reports them."""
+        for position, plugin in enumerate(self.order):
+            mine = self.first == position
+            yield plugin, self.verdicts[plugin], mine & ~self.by_nominated
+            if plugin in self.with_nominated:
+                yield plugin, self.with_nominated[plugin], mine & self.by_nominated
 
 
 @dataclass(frozen=True)
@@ -104,7 +130,8 @@ class ScoreOutcome:
         """(F,): without any Score plugin every node gets 1."""
         if not self.weighted:
             return np.ones(len(self.rows), np.int64)
-        return np.sum(list(self.weighted.values()), axis=0)
+        total: Scores = np.sum(list(self.weighted.values()), axis=0)
+        return total
 
     @cached_property
     def best(self) -> Rows:
@@ -138,6 +165,12 @@ class Cycle:
     def schedulable(self) -> bool:
         return self.error is None and len(self.feasible) > 0
 
+    def status(self, row: int) -> Status:
+        """What the framework's diagnosis says of a node: Success, its refusal, or the status of those not looked at."""
+        if not self.considered[row]:
+            return self.absent_status()
+        return SUCCESS if self.filter.passing[row] else self.filter.first_fail(row)[1]
+
     def absent_status(self) -> Status:
         """The status of the nodes that the framework did not look at."""
         if self.pre_filter.status.rejected:
@@ -161,7 +194,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
     scores = ScoreOutcome(rows)
     if error is None:
         try:
-            outcome = run_filter(framework.at("filter"), pre_filter, info, view, view.nominated_against(info))
+            outcome = run_filter(active_filters(framework.at("filter"), pre_filter), pre_filter, info, view)
             considered = _considered(pre_filter, outcome, info, view)
             rows = _feasible(outcome, considered, pre_filter, info, view)
             scores = run_score(framework, info, view, rows)
@@ -180,12 +213,15 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> 
     Raises PluginError.
     """
     results: dict[str, PreFilterResult] = {}
+    reached: list[str] = []
     narrowed: list[str] = []
     names: frozenset[str] | None = None
     answer, by, settled = SUCCESS, "", False
     for plugin in plugins:
         if not isinstance(plugin, PreFilterPlugin):
             continue
+        if not settled:
+            reached.append(plugin.name)
         try:
             result = results[plugin.name] = plugin.pre_filter(info, view)
         except PluginError as failure:
@@ -203,7 +239,7 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> 
             names = result.node_names if names is None else names & result.node_names
             if not names:
                 answer, by, settled = Status(Code.UNRESOLVABLE, (_nothing_left(narrowed),)), "", True
-    return PreFilterOutcome(results, answer, by, names, tuple(narrowed))
+    return PreFilterOutcome(results, answer, by, tuple(reached), names, tuple(narrowed))
 
 
 def _nothing_left(plugins: list[str]) -> str:
@@ -213,35 +249,50 @@ def _nothing_left(plugins: list[str]) -> str:
 
 
 def run_filter(
-    plugins: Iterable[Plugin], pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot, nominated: Delta
+    plugins: Sequence[FilterPlugin],
+    pre_filter: PreFilterOutcome,
+    info: PodInfo,
+    view: Snapshot,
+    delta: Delta = NO_CHANGE,
+    known: Verdicts | None = None,
 ) -> FilterOutcome:
     """All Filter plugins on all nodes; twice when pods are nominated that this one must yield to.
 
     Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without them.
+    ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern.
     """
-    active = [p for p in plugins if isinstance(p, FilterPlugin) and _is_active(p.name, pre_filter)]
-    order = tuple(p.name for p in active)
-    verdicts = evaluate(active, pre_filter, info, view, NO_CHANGE)
-    first = first_refusal(verdicts, len(view.nodes))
+    nodes = len(view.nodes)
+    verdicts = evaluate(plugins, pre_filter, info, view, delta, known)
+    first = first_refusal(verdicts, nodes)
     with_nominated: Verdicts = {}
-    by_nominated = np.zeros(len(view.nodes), np.bool_)
+    by_nominated = np.zeros(nodes, np.bool_)
+    nominated = view.nominated_against(info)
     if nominated:
-        with_nominated = evaluate(active, pre_filter, info, view, nominated)
-        sooner = first_refusal(with_nominated, len(view.nodes))
-        promised = np.zeros(len(view.nodes), np.bool_)
-        promised[nominated.node] = True
-        by_nominated = promised & (sooner >= 0)
+        with_nominated = evaluate(plugins, pre_filter, info, view, delta.then(nominated), known or verdicts)
+        sooner = first_refusal(with_nominated, nodes)
+        by_nominated[nominated.node] = sooner[nominated.node] >= 0
         first = np.where(by_nominated, sooner, first)
-    return FilterOutcome(order, verdicts, with_nominated, first, by_nominated)
+    return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
 
 def evaluate(
-    plugins: Iterable[FilterPlugin], pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot, delta: Delta
+    plugins: Iterable[FilterPlugin],
+    pre_filter: PreFilterOutcome,
+    info: PodInfo,
+    view: Snapshot,
+    delta: Delta,
+    known: Verdicts | None = None,
 ) -> dict[str, PluginVerdict]:
-    """Each plugin's verdict on all nodes under a hypothesis. Raises PluginError."""
+    """Each plugin's verdict on all nodes under a hypothesis. Raises PluginError.
+
+    ``known`` are the verdicts without one: they hold for plugins that do not look at other pods (``ignores_pods``).
+    """
     found = {}
     for plugin in plugins:
         name: str = plugin.name  # type: ignore[attr-defined]
+        if known and getattr(plugin, "ignores_pods", False):
+            found[name] = known[name]
+            continue
         result = pre_filter.results.get(name)
         state = result.state if result else None
         try:
@@ -251,7 +302,7 @@ def evaluate(
     return found
 
 
-def first_refusal(verdicts: Verdicts, nodes: int) -> npt.NDArray[np.int64]:
+def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     """(N,): index of the first plugin that refuses each node, -1 for none."""
     first = np.full(nodes, -1)
     for position, verdict in enumerate(verdicts.values()):
@@ -259,10 +310,11 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> npt.NDArray[np.int64]:
     return first
 
 
-def _is_active(name: str, pre_filter: PreFilterOutcome) -> bool:
-    """Plugins whose PreFilter skipped or refused the pod do not filter."""
-    result = pre_filter.results.get(name)
-    return result is None or result.status.code is Code.SUCCESS
+def active_filters(plugins: Iterable[Plugin], pre_filter: PreFilterOutcome) -> list[FilterPlugin]:
+    """The Filter plugins less those whose PreFilter skipped or refused the pod."""
+    results = pre_filter.results
+    off = {name for name, result in results.items() if result.status.code is not Code.SUCCESS}
+    return [p for p in plugins if isinstance(p, FilterPlugin) and p.name not in off]
 
 
 def _considered(pre_filter: PreFilterOutcome, outcome: FilterOutcome, info: PodInfo, view: Snapshot) -> Bools:
@@ -307,15 +359,15 @@ def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Row
     for plugin in framework.at("preScore"):
         if isinstance(plugin, PreScorePlugin):
             try:
-                prepared[plugin.name] = plugin.pre_score(info, view, rows)  # type: ignore[attr-defined]
+                prepared[plugin.name] = plugin.pre_score(info, view, rows)
             except PluginError as failure:
-                raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None  # type: ignore[attr-defined]
+                raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
     raw, normalized, weighted = {}, {}, {}
     for plugin in framework.at("score"):
         before = prepared.get(plugin.name, PreScoreResult())
         if before.skip or not isinstance(plugin, ScorePlugin):
             continue
-        name: str = plugin.name  # type: ignore[attr-defined]
+        name = plugin.name
         try:
             raw[name] = plugin.score(info, view, before.state, rows)
             normalized[name] = plugin.normalize(before.state, raw[name])

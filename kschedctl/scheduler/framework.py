@@ -96,7 +96,11 @@ PRE_SCORE_SKIP = PreScoreResult(skip=True)
 
 
 class Plugin(Protocol):
-    """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle."""
+    """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
+
+    A plugin whose Filter does not depend on the pods of a node may say so by an attribute ``ignores_pods = True``:
+    under a hypothesis about pods it is then not asked again.
+    """
 
     name: str
 

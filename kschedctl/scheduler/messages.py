@@ -6,39 +6,37 @@ Upstream: FitError in pkg/scheduler/framework/types.go (v1.36).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
 
 
 def fit_error(cycle: Cycle, post_filter: str = "") -> str:
-    """Why the pod fits no node, in the scheduler's words; ``post_filter`` is what preemption has to say."""
+    """Why the pod fits no node, in the scheduler's words; ``post_filter`` is what the PostFilter plugins say."""
     nodes = len(cycle.view.nodes)
     if nodes == 0:
         return NO_NODES
-    message = f"0/{nodes} nodes are available:"
     if cycle.pre_filter.status.rejected:
-        message += f" {', '.join(cycle.pre_filter.status.reasons)}."
+        message = f"0/{nodes} nodes are available: {', '.join(cycle.pre_filter.status.reasons)}."
     else:
-        histogram = sorted(f"{count} {reason}" for reason, count in reason_counts(cycle).items())
-        if histogram:
-            message += f" {', '.join(histogram)}."
+        message = histogram(nodes, reason_counts(cycle))
     return f"{message} {post_filter}" if post_filter else message
+
+
+def histogram(nodes: int, counts: Mapping[str, int]) -> str:
+    """How many nodes have each reason, sorted as texts.
+
+    >>> histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
+    '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
+    """
+    reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{nodes} nodes are available:" + (f" {', '.join(reasons)}." if reasons else "")
 
 
 def reason_counts(cycle: Cycle) -> Counter[str]:
     """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
-    found: Counter[str] = Counter()
-    outcome = cycle.filter
-    reported = cycle.considered & (outcome.first >= 0)
-    for position, plugin in enumerate(outcome.order):
-        mine = reported & (outcome.first == position)
-        for verdicts, mask in (
-            (outcome.verdicts, ~outcome.by_nominated),
-            (outcome.with_nominated, outcome.by_nominated),
-        ):
-            for rejection in verdicts[plugin].rejections if plugin in verdicts else ():
-                found[rejection.reason] += int((rejection.mask & mine & mask).sum())
+    found = cycle.filter.reason_counts(cycle.considered)
     absent = int((~cycle.considered).sum())
     if absent:
-        found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
-    return Counter({reason: count for reason, count in found.items() if count})
+        found.update({reason: absent for reason in cycle.absent_status().reasons})
+    return found

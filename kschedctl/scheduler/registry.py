@@ -7,6 +7,8 @@ from typing import Any
 
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
+from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
 from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -37,6 +39,8 @@ PLUGINS: Mapping[str, Factory] = {
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
     ),
     "InterPodAffinity": lambda args, gates: InterPodAffinity(args),
+    "DynamicResources": lambda args, gates: DynamicResources(),
+    "DefaultPreemption": lambda args, gates: DefaultPreemption(args),
     "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args),
     "ImageLocality": lambda args, gates: ImageLocality(),
     "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),

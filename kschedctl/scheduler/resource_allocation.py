@@ -35,7 +35,7 @@ class Usage:
 
     def __init__(self, view: Snapshot, requested: Matrix, requests: Matrix, delta: Delta = NO_CHANGE) -> None:
         self.view = view
-        self.requested = requested + view.change(requests, delta) if delta else requested
+        self.requested = requested + delta.sums(requests, len(view.nodes)) if delta else requested
 
     def of(self, name: str) -> Column:
         """One resource; all zero when no node and no pod of the snapshot knows it."""

@@ -7,31 +7,50 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+Ints = npt.NDArray[np.int32]
+Signs = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Delta:
-    """K changes in the order in which they happen: on node ``node[k]`` a pod like ``info[k]`` comes or goes.
+    """K changes: on node ``node[k]`` a pod like ``info[k]`` comes or goes; sorted by node, within a node by time.
 
     ``sign`` is +1 for an added and -1 for a removed pod. What a plugin then says of a node holds for a cluster in
     which only that node's changes took place.
     """
 
-    node: npt.NDArray[np.int32]
-    info: npt.NDArray[np.int32]
-    sign: npt.NDArray[np.int64]
+    node: Ints
+    info: Ints
+    sign: Signs
+
+    @classmethod
+    def of(cls, node: Ints, info: Ints, sign: Signs) -> Delta:
+        """From changes in the order in which they happen."""
+        order = np.argsort(node, kind="stable")
+        return cls(node[order], info[order], sign[order])
 
     def __bool__(self) -> bool:
         return len(self.node) > 0
 
+    def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
+        """(T, ...) by kind of pod -> (N, ...): by how much the sum over the pods of each node changes."""
+        total = np.zeros((nodes, *values.shape[1:]), np.int64)
+        if self:
+            changes = values[self.info]
+            changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
+            starts = np.flatnonzero(np.diff(self.node, prepend=-1))
+            total[self.node[starts]] = np.add.reduceat(changes, starts, axis=0)
+        return total
+
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """(N,): by how much the number of selected pods, (T,) by info, changes on each node."""
-        changes = np.zeros(nodes, np.int64)
-        np.add.at(changes, self.node, self.sign * selected[self.info])
-        return changes
+        """(N,): by how much the number of selected pods, (T,) by kind, changes on each node."""
+        return self.sums(selected.astype(np.int64), nodes)
 
     def then(self, later: Delta) -> Delta:
         """These changes followed by others."""
-        return Delta(
+        if not (self and later):
+            return self or later
+        return Delta.of(
             np.concatenate((self.node, later.node)),
             np.concatenate((self.info, later.info)),
             np.concatenate((self.sign, later.sign)),

@@ -114,12 +114,6 @@ class Snapshot:
         np.add.at(total, self.pods.node[bound], values[self.pods.info[bound]])
         return total
 
-    def change(self, values: Matrix, delta: Delta) -> Matrix:
-        """(T, X) by kind of pod -> (N, X): by how much the sums change under a hypothesis."""
-        total = np.zeros((len(self.nodes), values.shape[1]), np.int64)
-        np.add.at(total, delta.node, delta.sign[:, None] * values[delta.info])
-        return total
-
     @cached_property
     def _allocatable(self) -> list[dict[str, int]]:
         return [_allocatable(node) for node in self.nodes.objects]
@@ -159,7 +153,7 @@ class Snapshot:
             and not same_pod(pods.objects[position], info.pod)
         ]
         rows, infos = zip(*ahead, strict=True) if ahead else ((), ())
-        return Delta(np.array(rows, np.int32), np.array(infos, np.int32), np.ones(len(ahead), np.int64))
+        return Delta.of(np.array(rows, np.int32), np.array(infos, np.int32), np.ones(len(ahead), np.int64))
 
 
 def same_pod(left: Pod, right: Pod) -> bool:

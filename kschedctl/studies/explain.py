@@ -18,11 +18,13 @@ from kschedctl.reports.explanation import (
     PreFilterReport,
     StatusReport,
 )
-from kschedctl.scheduler.cycle import NO_NODES, Cycle
+from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
+from kschedctl.studies.preemption_report import preemption_report
 
 POOL_LABELS = (
     "karpenter.sh/nodepool",
@@ -75,11 +77,10 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
 
 
 def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
-    view, names = cycle.view, cycle.view.nodes.names
+    names = cycle.view.nodes.names
     verdict = _verdict(cycle)
-    message = None if cycle.schedulable or cycle.error else fit_error(cycle)
-    if not names:
-        message = NO_NODES
+    post_filter = PostFilterOutcome() if cycle.schedulable or cycle.error else run_post_filter(cycle)
+    message = None if cycle.schedulable or cycle.error else fit_error(cycle, post_filter.message)
     rows = cycle.feasible.tolist()
     scored = {
         row: int(total) for row, total in zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True)
@@ -108,6 +109,7 @@ def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
         best=tuple(names[row] for row in cycle.scores.best.tolist()),
         eliminations=_eliminations(cycle),
         nodes=tuple(_node(cycle, row, scored) for row in range(len(names))),
+        preemption=preemption_report(post_filter, cycle.view),
     )
 
 

@@ -298,8 +298,8 @@ def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> No
     if where < 0.03:
         work.pools, work.gpus, work.replicas = ("gpu",), 1, min(work.replicas, max(1, nodes // 400))
         work.spec["tolerations"] = [tolerate(TAINTED["gpu"])]
-    elif where < 0.09:
-        work.pools, work.replicas = ("spot",), min(work.replicas, max(1, nodes // 20))
+    elif where < 0.07:
+        work.pools, work.replicas = ("spot",), min(work.replicas, max(1, nodes // 50))
         work.spec |= {"nodeSelector": {"example.com/pool": "spot"}, "tolerations": [tolerate(TAINTED["spot"])]}
     elif where < 0.20:
         work.pools = ("general",)
@@ -338,7 +338,8 @@ def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
         team = TEAMS[number % len(TEAMS)]
         stateful = make.random.random() < 0.08
         replicas = max(1, round(weight / sum(weights) * rest))
-        cpu = make.random.choice((50, 100, 100, 250, 250, 500, 500, 1000, 1000, 2000))
+        sizes = (50, 100, 100, 250) if weight > 3 else (50, 100, 100, 250, 250, 500, 500, 1000, 1000, 2000)
+        cpu = make.random.choice(sizes)
         name = f"{APPS[number // len(TEAMS) % len(APPS)]}-{number:04d}"
         image = f"registry.example.com/{team}/{name}:v{make.random.randrange(9)}.{make.random.randrange(40)}"
         kind = "StatefulSet" if stateful else "ReplicaSet"

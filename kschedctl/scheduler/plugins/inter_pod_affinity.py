@@ -57,7 +57,7 @@ class TopologyCounts:
         column = view.nodes.label(key)
         here = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
         if delta:
-            here = np.where(column.present, here + self._change(key, view, delta), 0)
+            here = np.where(column.present, here + delta.sums(self.weights[key], len(view.nodes)), 0)
         return here
 
     def vanishes(self, view: Snapshot, delta: Delta) -> Bools:
@@ -68,11 +68,6 @@ class TopologyCounts:
             before = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
             nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - (before != 0)
         return nonzero == 0
-
-    def _change(self, key: str, view: Snapshot, delta: Delta) -> Counts:
-        change = np.zeros(len(view.nodes), np.int64)
-        np.add.at(change, delta.node, delta.sign * self.weights[key][delta.info])
-        return change
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class NodeAffinity:
     """
 
     name = "NodeAffinity"
+    ignores_pods = True
 
     def __init__(self, added: NodeAffinityTerms | None) -> None:
         required = added.required_during_scheduling_ignored_during_execution if added else None

@@ -23,6 +23,7 @@ class NodeDeclaredFeatures:
     """
 
     name = "NodeDeclaredFeatures"
+    ignores_pods = True
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled

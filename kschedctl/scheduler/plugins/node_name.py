@@ -22,6 +22,7 @@ class NodeName:
     """
 
     name = "NodeName"
+    ignores_pods = True
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         wanted = info.spec.node_name

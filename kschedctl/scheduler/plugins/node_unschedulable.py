@@ -23,6 +23,7 @@ class NodeUnschedulable:
     """
 
     name = "NodeUnschedulable"
+    ignores_pods = True
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators

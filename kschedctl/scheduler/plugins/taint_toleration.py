@@ -34,6 +34,7 @@ class TaintToleration:
     """
 
     name = "TaintToleration"
+    ignores_pods = True
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators

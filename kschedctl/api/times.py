@@ -1,0 +1,23 @@
+"""Times as the API prints them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from kschedctl.errors import InputError
+
+
+@lru_cache(maxsize=65536)
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 time. Raises InputError.
+
+    >>> nanoseconds("1970-01-01T00:00:01Z"), nanoseconds("1970-01-01T01:00:00.5+01:00")
+    (1000000000, 500000000)
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, as 2026-01-31T12:00:00Z") from None
+    since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000

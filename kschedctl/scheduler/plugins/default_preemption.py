@@ -1,0 +1,115 @@
+"""DefaultPreemption: room made by evicting pods of lower priority."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PluginError, PostFilterResult, Status
+from kschedctl.scheduler.messages import histogram
+from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
+from kschedctl.scheduler.preemption import Candidate, Choice, choose, dry_run
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
+
+    ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
+    random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
+    """
+
+    eligible: bool
+    why: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    unhelpful: Mapping[str, int] = field(default_factory=dict)
+    choice: Choice | None = None
+    potential: int = 0
+    wanted: int = 0
+
+
+class DefaultPreemption:
+    """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
+
+    Upstream: pkg/scheduler/framework/plugins/defaultpreemption (v1.36).
+    """
+
+    name = "DefaultPreemption"
+
+    def __init__(self, args: DefaultPreemptionArgs) -> None:
+        self.args = args
+
+    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+        """Upstream holds a pod back while evictions for it are under way, which no snapshot shows."""
+        return SUCCESS
+
+    def post_filter(self, cycle: Cycle) -> PostFilterResult:
+        why = _not_eligible(cycle)
+        if why:
+            status = Status(Code.UNSCHEDULABLE, (f"preemption: {why}",))
+            return PostFilterResult(status, report=Preemption(eligible=False, why=why))
+        potential = _potential(cycle)
+        found = dry_run(cycle, potential)
+        helpful = tuple(candidate for candidate in found.candidates if candidate.victims)
+        counts = found.reason_counts()
+        report = Preemption(
+            eligible=True,
+            candidates=helpful,
+            unhelpful=counts,
+            choice=choose(cycle.view, helpful) if helpful else None,
+            potential=int(potential.sum()),
+            wanted=self._wanted(int(potential.sum())),
+        )
+        if report.choice is not None:
+            chosen = min(cycle.view.nodes.names[candidate.row] for candidate in report.choice.tied)
+            return PostFilterResult(SUCCESS, chosen, report)
+        if found.candidates:
+            name = cycle.view.nodes.names[found.candidates[0].row]
+            raise PluginError(f'preemption: expected at least one victim pod on node "{name}"')
+        message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, (message,)), report=report)
+
+    def _wanted(self, nodes: int) -> int:
+        share = nodes * self.args.min_candidate_nodes_percentage // 100
+        return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+
+
+def _not_eligible(cycle: Cycle) -> str:
+    """Why the pod may not preempt: it must not, or its earlier victims are still leaving."""
+    pod, view = cycle.info.pod, cycle.view
+    if pod.spec.preemption_policy == "Never":
+        return NEVER
+    row = view.nodes.index.get(pod.status.nominated_node_name)
+    if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        return ""
+    for position in np.flatnonzero(view.pods.node == row).tolist():
+        lower = view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
+        if lower and _being_preempted(view.pods.objects[position]):
+            return TERMINATING
+    return ""
+
+
+def _being_preempted(pod: Pod) -> bool:
+    target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
+    return (
+        pod.metadata.deletion_timestamp is not None
+        and target is not None
+        and (target.status, target.reason) == ("True", "PreemptionByScheduler")
+    )
+
+
+def _potential(cycle: Cycle) -> Bools:
+    """(N,): the nodes that fewer pods could make fit: refused as Unschedulable."""
+    refused = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
+    if cycle.absent_status().code is Code.UNSCHEDULABLE:
+        refused |= ~cycle.considered
+    return refused

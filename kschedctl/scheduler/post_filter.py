@@ -1,0 +1,46 @@
+"""PostFilter: what could be done for a pod that fits nowhere.
+
+Upstream: RunPostFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status
+
+
+@dataclass(frozen=True)
+class PostFilterOutcome:
+    """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope."""
+
+    status: Status = SUCCESS
+    results: Mapping[str, PostFilterResult] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """What the scheduler appends to its message."""
+        return ", ".join(self.status.reasons)
+
+    @property
+    def nominated_node(self) -> str:
+        return next((r.nominated_node for r in self.results.values() if r.nominated_node), "")
+
+
+def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
+    """Ask the plugins in order until one succeeds, gives the pod up or fails. Without nodes none is asked."""
+    results: dict[str, PostFilterResult] = {}
+    plugins = cycle.framework.at("postFilter") if len(cycle.view.nodes) else []
+    for plugin in plugins:
+        if not isinstance(plugin, PostFilterPlugin):
+            continue
+        try:
+            result = results[plugin.name] = plugin.post_filter(cycle)
+        except PluginError as failure:
+            return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results)
+        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE):
+            return PostFilterOutcome(result.status, results)
+    reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
+    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results)

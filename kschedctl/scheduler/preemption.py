@@ -1,0 +1,262 @@
+"""The dry run of preemption on all nodes at once: which pods would have to go, node by node, and which node is best.
+
+Upstream: pkg/scheduler/framework/plugins/defaultpreemption and pkg/scheduler/framework/preemption (v1.36). Upstream
+clones a node, removes its lower-priority pods and puts them back one by one; here step k puts back the k-th victim
+of every node, and one vectorised pass over the plugins judges them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget
+from kschedctl.api.times import nanoseconds
+from kschedctl.scheduler.cycle import Cycle, FilterOutcome, active_filters, run_filter
+from kschedctl.scheduler.framework import Bools
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.snapshot import Snapshot
+
+Positions = npt.NDArray[np.int64]
+
+PRIORITY_OFFSET = 2**31
+"""Added to each priority before summing, so that many pods of negative priority do not look cheap."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node where evicting ``victims``, the most important first, makes room; ``violating`` break a budget by it.
+
+    Pods are positions into view.pods.
+    """
+
+    row: int
+    victims: tuple[int, ...]
+    violating: frozenset[int]
+
+    @property
+    def pdb_violations(self) -> int:
+        return len(self.violating)
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What the dry run found: candidates in node order, and why the other rows that were tried do not help.
+
+    ``empty`` (N,): no pod there has a lower priority. ``hopeless`` (N,): refused even without those pods, as
+    ``without`` says.
+    """
+
+    candidates: tuple[Candidate, ...]
+    empty: Bools
+    hopeless: Bools
+    without: FilterOutcome
+
+    def reason_counts(self) -> Counter[str]:
+        """How many nodes preemption does not help, by reason; the nodes that were not tried share one."""
+        counts = self.without.reason_counts(self.hopeless)
+        counts[NO_VICTIMS] += int(self.empty.sum())
+        counts[NOT_HELPFUL] += int((~self.empty & ~self.hopeless).sum()) - len(self.candidates)
+        return +counts
+
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
+    """Try to make room on each of the nodes (N,). Raises PluginError."""
+    victims = _Victims.of(cycle, potential)
+    occupied = np.zeros(len(potential), np.bool_)
+    occupied[victims.node] = True
+    without = _judge(cycle, victims.delta())
+    promising = potential & occupied & without.passing
+    for step in range(int(victims.rank.max(initial=-1)) + 1):
+        back = np.flatnonzero((victims.rank == step) & promising[victims.node])
+        if len(back):
+            victims.put_back(back)
+            refused = ~_judge(cycle, victims.delta()).passing
+            victims.remove(back[refused[victims.node[back]]])
+    found = tuple(victims.candidate(row) for row in np.flatnonzero(promising).tolist())
+    return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
+
+
+def _judge(cycle: Cycle, delta: Delta) -> FilterOutcome:
+    active = active_filters(cycle.framework.at("filter"), cycle.pre_filter)
+    return run_filter(active, cycle.pre_filter, cycle.info, cycle.view, delta, cycle.filter.verdicts)
+
+
+class _Victims:
+    """The V pods that could be evicted. Per victim: ``pod`` position, ``node`` row, ``rank`` in which it is put back.
+
+    ``removed`` and ``time`` are the state of the dry run: who is gone now, and when each last came or went.
+    """
+
+    def __init__(self, view: Snapshot, pod: Positions, violating: Bools, rank: Positions) -> None:
+        self.view, self.pod, self.violating, self.rank = view, pod, violating, rank
+        self.node = view.pods.node[pod]
+        self.info = view.pods.info[pod]
+        self.removed = np.ones(len(pod), np.bool_)
+        self.time = np.arange(len(pod))
+        self.keeps_port = np.array([bool(info.host_ports) for info in view.pods.infos], np.bool_)[self.info]
+
+    @classmethod
+    def of(cls, cycle: Cycle, nodes: Bools) -> _Victims:
+        """The pods of lower priority on the nodes: those that violate a PDB before others, each group by importance."""
+        view = cycle.view
+        pods = view.pods
+        lower = pods.priority[pods.info] < cycle.info.priority
+        pod = _by_importance(view, np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node]))
+        violating = pdb_violations(view, pod)
+        turn = np.lexsort((np.arange(len(pod)), ~violating, pods.node[pod]))
+        pod, violating = pod[turn], violating[turn]
+        node = pods.node[pod]
+        rank = np.arange(len(pod)) - np.searchsorted(node, node)
+        return cls(view, pod, violating, rank)
+
+    def put_back(self, which: Positions) -> None:
+        self.removed[which] = False
+        self._touch(which)
+
+    def remove(self, which: Positions) -> None:
+        self.removed[which] = True
+        self._touch(which)
+
+    def delta(self) -> Delta:
+        """The pods that are gone; those put back matter only for what they did to the ports that they hold."""
+        if not len(self.pod):
+            return NO_CHANGE
+        back = np.flatnonzero(~self.removed & self.keeps_port)
+        gone = np.flatnonzero(self.removed)
+        which = np.concatenate((gone, back, back))
+        sign = np.concatenate((-np.ones(len(gone) + len(back), np.int64), np.ones(len(back), np.int64)))
+        order = np.argsort(self.time[which], kind="stable")
+        which, sign = which[order], sign[order]
+        return Delta.of(self.node[which], self.info[which], sign)
+
+    def candidate(self, row: int) -> Candidate:
+        start, end = np.searchsorted(self.node, [row, row + 1])
+        mine = np.arange(start, end)[self.removed[start:end]]
+        violating = frozenset(self.pod[mine[self.violating[mine]]].tolist())
+        victims = self.pod[mine]
+        if self.violating[start:end].any() and not self.violating[start:end].all():
+            victims = _by_importance(self.view, victims)
+        return Candidate(row, tuple(victims.tolist()), violating)
+
+    def _touch(self, which: Positions) -> None:
+        self.time[which] = self.time.max() + 1 + np.arange(len(which))
+
+
+def _by_importance(view: Snapshot, pods: Positions) -> Positions:
+    """Within each node: higher priority first, then the longer running; those that did not start yet come last.
+
+    Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
+    in reverse order.
+    """
+    started = [_start(view.pods.objects[p]) for p in pods.tolist()]
+    late = np.array([s is None for s in started], np.bool_)
+    start = np.array([s or 0 for s in started], np.int64)
+    order = np.arange(len(pods))
+    priority = view.pods.priority[view.pods.info[pods]]
+    return pods[np.lexsort((np.where(late, -order, order), start, late, -priority, view.pods.node[pods]))]
+
+
+def _start(pod: Pod) -> int | None:
+    return nanoseconds(pod.status.start_time) if pod.status.start_time else None
+
+
+def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
+    """For pods sorted by node, each node's in the order of eviction: whether evicting it would break a budget.
+
+    Each node starts with every budget's status.disruptionsAllowed; pods whose disruption the API server has recorded
+    already are free.
+    """
+    violating = np.zeros(len(pods), np.bool_)
+    node = view.pods.node[pods]
+    for pdb in view.cluster.pod_disruption_budgets:
+        matched = _protected(view, pdb)[view.pods.info[pods]]
+        for name in pdb.status.disrupted_pods:
+            position = view.pods.index.get(f"{pdb.metadata.namespace}/{name}")
+            matched &= pods != (-1 if position is None else position)
+        total = np.cumsum(matched)
+        before = np.where(np.searchsorted(node, node) > 0, total[np.searchsorted(node, node) - 1], 0)
+        violating |= matched & (total - before > pdb.status.disruptions_allowed)
+    return violating
+
+
+def budgets_of(view: Snapshot, position: int) -> tuple[str, ...]:
+    """The PodDisruptionBudgets that select a pod, as ``namespace/name``."""
+    kind = view.pods.info[position]
+    found = (pdb for pdb in view.cluster.pod_disruption_budgets if _protected(view, pdb)[kind])
+    return tuple(f"{pdb.metadata.namespace}/{pdb.metadata.name}" for pdb in found)
+
+
+def _protected(view: Snapshot, pdb: PodDisruptionBudget) -> Bools:
+    """(T,): the pods that a budget selects. An empty or unreadable selector, and pods without labels, match nothing."""
+    try:
+        selector = from_label_selector(pdb.spec.selector)
+    except SelectorError:
+        return np.zeros(len(view.pods.infos), np.bool_)
+    if selector.empty:
+        return np.zeros(len(view.pods.infos), np.bool_)
+    labelled = view.pods.where(lambda info: bool(info.labels))
+    return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & labelled
+
+
+# -- the choice ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates that are left equal by all criteria, and the criterion that came last in deciding."""
+
+    tied: tuple[Candidate, ...]
+    decided_by: str
+
+
+class _Costs:
+    """What upstream weighs of a candidate; smaller is better."""
+
+    def __init__(self, view: Snapshot, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self.pods = [view.pods.objects[position] for position in candidate.victims]
+        self.priorities = [view.pods.infos[view.pods.info[position]].priority for position in candidate.victims]
+
+    @cached_property
+    def latest_start(self) -> float:
+        """The earliest start among the victims of the highest priority, negated: the latest of them wins."""
+        top = max(self.priorities)
+        starts = [_start(pod) for pod, priority in zip(self.pods, self.priorities, strict=True) if priority == top]
+        return -min(float("inf") if start is None else start for start in starts)
+
+
+CRITERIA: tuple[tuple[str, Callable[[_Costs], float]], ...] = (
+    ("fewest PodDisruptionBudget violations", lambda costs: costs.candidate.pdb_violations),
+    ("lowest priority of the most important victim", lambda costs: costs.priorities[0]),
+    ("lowest sum of the victims' priorities", lambda costs: sum(p + PRIORITY_OFFSET for p in costs.priorities)),
+    ("fewest victims", lambda costs: len(costs.priorities)),
+    ("latest start of the most important victims", lambda costs: costs.latest_start),
+)
+"""In this order, each among those that the ones before left equal."""
+
+
+def choose(view: Snapshot, candidates: Sequence[Candidate]) -> Choice:
+    """The candidates that upstream would pick from; where several are left, it takes any."""
+    left = [_Costs(view, candidate) for candidate in candidates]
+    decided_by = "the only candidate"
+    for name, cost in CRITERIA:
+        if len(left) < 2:
+            break
+        costs = [cost(each) for each in left]
+        best = [each for each, amount in zip(left, costs, strict=True) if amount == min(costs)]
+        if len(best) < len(left):
+            left, decided_by = best, name
+    if len(left) > 1:
+        decided_by = "a tie: any of them"
+    return Choice(tuple(each.candidate for each in left), decided_by)

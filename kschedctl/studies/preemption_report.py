@@ -1,0 +1,54 @@
+"""What preemption could do for a pod, as users see it."""
+
+from __future__ import annotations
+
+from kschedctl.api.objects import Pod
+from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
+from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.post_filter import PostFilterOutcome
+from kschedctl.scheduler.preemption import Candidate, budgets_of
+from kschedctl.snapshot.snapshot import Snapshot
+
+
+def preemption_report(outcome: PostFilterOutcome, view: Snapshot) -> PreemptionReport | None:
+    """The report, if DefaultPreemption was asked at all."""
+    result = outcome.results.get("DefaultPreemption")
+    if result is None or not isinstance(result.report, Preemption):
+        return None
+    found = result.report
+    names = view.nodes.names
+    return PreemptionReport(
+        eligible=found.eligible,
+        why=found.why,
+        candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
+        tied=tuple(names[candidate.row] for candidate in found.choice.tied) if found.choice else (),
+        chosen=result.nominated_node or None,
+        decided_by=found.choice.decided_by if found.choice else "",
+        unhelpful=dict(found.unhelpful),
+        limit=found.wanted,
+    )
+
+
+def _candidate(candidate: Candidate, view: Snapshot) -> CandidateReport:
+    return CandidateReport(
+        victims=tuple(view.pods.objects[position].key for position in candidate.victims),
+        pdb_violations=candidate.pdb_violations,
+        details=tuple(_victim(position, position in candidate.violating, view) for position in candidate.victims),
+    )
+
+
+def _victim(position: int, violating: bool, view: Snapshot) -> VictimReport:
+    pod = view.pods.objects[position]
+    return VictimReport(
+        pod=pod.key,
+        priority=view.pods.infos[view.pods.info[position]].priority,
+        owner=owner_of(pod),
+        start_time=pod.status.start_time,
+        budgets=budgets_of(view, position) if violating else (),
+    )
+
+
+def owner_of(pod: Pod) -> str:
+    """``ReplicaSet/web-5f7c``: the controller of a pod, empty for a bare pod."""
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    return f"{owner.kind}/{owner.name}" if owner else ""

@@ -1,0 +1,8 @@
+"""Settings of the whole suite."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("suite", deadline=None, max_examples=50, print_blob=True)
+settings.load_profile("suite")

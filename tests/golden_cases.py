@@ -1,0 +1,94 @@
+"""What kube-scheduler v1.36 itself computed, and how our answer is compared with it.
+
+``golden/<family>.jsonl.xz`` holds whole cases: objects, pod, configuration, and the scheduler's answer by part.
+``golden/tables/<name>.jsonl.gz`` holds the scheduler project's own table tests. See ``golden/README.md``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Collection, Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import kschedctl
+
+FOLDER = Path(__file__).parent / "golden"
+FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in FOLDER.glob("*.jsonl.xz"))
+
+Json = dict[str, Any]
+
+
+@lru_cache(maxsize=2)
+def family_lines(name: str) -> list[str]:
+    """The cases of a family, each still JSON: decoded all at once they would fill the memory."""
+    with lzma.open(FOLDER / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
+        return list(lines)
+
+
+@cache
+def table(name: str) -> list[Json]:
+    """The cases of one of the scheduler's own tables."""
+    with gzip.open(FOLDER / "tables" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def answer(case: Json) -> Json:
+    """Our answer in the parts and the form of a case's ``want``."""
+    settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+    try:
+        cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
+        document = kschedctl.explain(cluster, case["pod"]).to_dict()
+    except kschedctl.KschedctlError as error:
+        return {"verdict": "Refused", "message": str(error)}
+    return parts(document)
+
+
+SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit"}
+
+
+def parts(document: Json) -> Json:
+    """The compared parts of an Explanation; reasons and sets of nodes are sorted, Success is left out."""
+    return {
+        **{part: document[part] for part in ("verdict", "nodeOrder", "score", "normalized", "total", "message")},
+        "queue": {plugin: _status(s) for plugin, s in document["queue"].items() if s["code"] != "Success"},
+        "preFilter": {
+            plugin: {**_status(s), "nodeNames": None if s.get("nodeNames") is None else sorted(s["nodeNames"])}
+            for plugin, s in document["preFilter"].items()
+        },
+        "filter": {node: {p: _status(s) for p, s in found.items()} for node, found in document["filter"].items()},
+        "firstFail": {node: {"plugin": s["plugin"], **_status(s)} for node, s in document["firstFail"].items()},
+        "feasible": sorted(document["feasible"]),
+        "best": sorted(document["best"]),
+        "preemption": _preemption(document.get("preemption")),
+    }
+
+
+def _status(status: Json) -> Json:
+    return {"code": status["code"], "reasons": sorted(status.get("reasons", ()))}
+
+
+def _preemption(found: Json | None) -> Json | None:
+    if found is None:
+        return None
+    candidates = {
+        node: {"victims": candidate["victims"], "pdbViolations": candidate["pdbViolations"]}
+        for node, candidate in found["candidates"].items()
+    }
+    return {"eligible": found["eligible"], "candidates": candidates, "tied": sorted(found["tied"])}
+
+
+def differences(want: Json, got: Json, left_out: Collection[str] = ()) -> list[str]:
+    """One line for each place in which the answer differs, in the parts that the scheduler computed."""
+    return [line for part in want if part not in left_out for line in _differences(part, want[part], got.get(part))]
+
+
+def _differences(path: str, want: Any, got: Any) -> Iterator[str]:
+    if isinstance(want, dict) and isinstance(got, dict):
+        for key in sorted(want.keys() | got.keys()):
+            yield from _differences(f"{path}.{key}", want.get(key), got.get(key))
+    elif want != got:
+        yield f"{path}: wanted {want!r}, got {got!r}"
