@@ -47,7 +47,7 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Snapshot:
-        return Snapshot(self.cluster, settings(self.gates))
+        return Snapshot(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
 
     def framework(self, scheduler_name: str) -> Framework | None:
         """The profile that serves this schedulerName, if one does."""
@@ -61,9 +61,10 @@ class Scheduler:
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
 
 
-def settings(gates: FeatureGates) -> Settings:
-    """What the gates mean for the snapshot."""
+def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
+    """What the gates and the names of the profiles mean for the snapshot."""
     return Settings(
+        served,
         Options(
             use_status=gates.enabled("InPlacePodVerticalScaling"),
             pod_level=gates.enabled("PodLevelResources"),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
-from kschedctl.api.defaults import default_node, default_pod
+from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME, default_node, default_pod
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options, quantities
 from kschedctl.api.priority import resolve_priority
@@ -33,8 +33,12 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Settings(NamedTuple):
-    """What the feature gates mean for the snapshot."""
+    """What the scheduler's configuration and feature gates mean for the snapshot.
 
+    ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
+    """
+
+    served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
@@ -135,12 +139,14 @@ class Snapshot:
 
     @cached_property
     def nominated(self) -> list[tuple[int, int]]:
-        """(row, pod) of the unbound pods that were promised a node."""
+        """(row, pod) of the unbound pods of this scheduler that were promised a node."""
         found = []
-        for position, pod in enumerate(self.pods.objects):
-            name = pod.status.nominated_node_name
-            if name and not pod.spec.node_name and name in self.nodes.index:
-                found.append((self.nodes.index[name], position))
+        for position in np.flatnonzero(self.pods.node < 0).tolist():
+            pod = self.pods.objects[position]
+            row = self.nodes.index.get(pod.status.nominated_node_name)
+            served = self.pods.infos[self.pods.info[position]].spec.scheduler_name in self.settings.served
+            if row is not None and served and not pod.spec.node_name:
+                found.append((row, position))
         return found
 
     def nominated_against(self, info: PodInfo) -> Delta:

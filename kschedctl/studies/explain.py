@@ -109,7 +109,7 @@ def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
         best=tuple(names[row] for row in cycle.scores.best.tolist()),
         eliminations=_eliminations(cycle),
         nodes=tuple(_node(cycle, row, scored) for row in range(len(names))),
-        preemption=preemption_report(post_filter, cycle.view),
+        preemption=None if message is None or not names else preemption_report(post_filter, cycle),
     )
 
 

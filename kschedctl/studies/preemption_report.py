@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
-from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption import Candidate, budgets_of
 from kschedctl.snapshot.snapshot import Snapshot
 
+NAME = DefaultPreemption.name
 
-def preemption_report(outcome: PostFilterOutcome, view: Snapshot) -> PreemptionReport | None:
-    """The report, if DefaultPreemption was asked at all."""
-    result = outcome.results.get("DefaultPreemption")
+
+def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
+    """What preemption found; None when the framework did not get as far as to ask for it.
+
+    A profile without DefaultPreemption gets the answer of one with its default arguments.
+    """
+    view = cycle.view
+    enabled = NAME in cycle.framework.profile.plugins["postFilter"]
+    result = outcome.results.get(NAME) if enabled else DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
     if result is None or not isinstance(result.report, Preemption):
         return None
     found = result.report
     names = view.nodes.names
     return PreemptionReport(
+        enabled=enabled,
         eligible=found.eligible,
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
