@@ -46,7 +46,10 @@ class NearestMiss(Document, frozen=True):
 
 
 class Elimination(Document, frozen=True):
-    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses."""
+    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses.
+
+    ``plugin`` is empty for nodes that it did not look at.
+    """
 
     plugin: str
     reason: str
@@ -64,7 +67,7 @@ class Refusal(Document, frozen=True):
 
 
 class NodeReport(Document, frozen=True):
-    """One node: feasible, or refused by ``refusals`` of which the first is what the scheduler reports."""
+    """One node: feasible, or refused; the first of the ``refusals`` is what the scheduler reports."""
 
     name: str
     zone: str
@@ -115,8 +118,9 @@ class PreemptionReport(Document, frozen=True):
 class Explanation(Document, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
-    ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what the pod
-    needs that was left out of the answer.
+    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound or Error.
+    ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what could change
+    the answer but was left out. ``nodes``: the feasible ones by score, then those that lack least.
     """
 
     pod: str

@@ -95,19 +95,19 @@ class FilterOutcome:
     def unresolvable(self) -> Bools:
         """(N,): reported as refused for good, so that fewer pods would not help."""
         found = np.zeros(len(self.first), np.bool_)
-        for _, verdict, mine in self._reported():
+        for _, verdict, mine in self.reported():
             found |= mine & verdict.unresolvable
         return found
 
     def reason_counts(self, among: Bools) -> Counter[str]:
         """How many of these nodes (N,) the framework reports for each reason."""
         found: Counter[str] = Counter()
-        for _, verdict, mine in self._reported():
+        for _, verdict, mine in self.reported():
             for rejection in verdict.rejections:
                 found[rejection.reason] += int((rejection.mask & mine & among).sum())
         return +found
 
-    def _reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
+    def reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
         """Each plugin's verdicts, and (N,) the nodes for which the framework reports them."""
         for position, plugin in enumerate(self.order):
             mine = self.first == position

@@ -20,9 +20,12 @@ from kschedctl.scheduler.registry import PLUGINS
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 
+WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
+"""Plugins that order the queue or bind: they do not decide where a pod fits."""
+
 
 class Framework:
-    """A profile with its plugins made. ``missing`` are the plugins that it runs but that are not replayed."""
+    """A profile with its plugins made."""
 
     def __init__(self, profile: Profile, gates: FeatureGates) -> None:
         self.profile, self.gates = profile, gates
@@ -30,6 +33,12 @@ class Framework:
         self.plugins: Mapping[str, Plugin] = {
             name: PLUGINS[name](profile.args.get(name), gates) for name in PLUGINS if name in enabled
         }
+
+    @property
+    def missing(self) -> list[str]:
+        """The plugins that the profile runs and that could change an answer, but that are not replayed."""
+        enabled = {name for names in self.profile.plugins.values() for name in names}
+        return sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order."""

@@ -130,6 +130,17 @@ class Snapshot:
         chosen = selected[pods.info] & (pods.node >= 0)
         return np.bincount(pods.node[chosen], minlength=len(self.nodes))
 
+    def pods_on(self, row: int) -> list[int]:
+        """The positions of the pods bound to a node, in the order of the cluster."""
+        order, starts = self._by_node
+        return order[starts[row] : starts[row + 1]].tolist()
+
+    @cached_property
+    def _by_node(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The positions of all pods sorted by node, and where each node's begin."""
+        order = np.argsort(self.pods.node, kind="stable")
+        return order, np.searchsorted(self.pods.node[order], np.arange(len(self.nodes) + 1))
+
     @cached_property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
         """Namespace -> labels, for the namespaces that exist."""

@@ -6,48 +6,43 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
+from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import InputError, UsageError
-from kschedctl.reports.explanation import (
-    Elimination,
-    Explanation,
-    FirstFailReport,
-    NodeReport,
-    PreFilterReport,
-    StatusReport,
-)
+from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.node_order import zone_key
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.studies.advice import advice, headline
+from kschedctl.studies.eliminations import eliminations, node_reports
 from kschedctl.studies.preemption_report import preemption_report
 
-POOL_LABELS = (
-    "karpenter.sh/nodepool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "agentpool",
-    "node.kubernetes.io/pool",
-    "pool",
-)
-"""Labels by which providers and people name a node pool, the most specific first."""
+PodReference = str | Mapping[str, Any] | Pod
 
 
-def explain(cluster: Cluster, pod: str | Mapping[str, Any] | Pod) -> Explanation:
+def explain(
+    cluster: Cluster, pod: PodReference, *, as_if_priority: int | None = None, as_if_priority_class: str = ""
+) -> Explanation:
     """Explain a pod of the cluster (``namespace/name``), or a manifest that is not in it yet.
 
-    Raises UsageError when there is no such pod, InputError and ConfigurationError for what cannot be read.
+    With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. Raises UsageError
+    when there is no such pod or class, InputError and ConfigurationError for what cannot be read.
     """
     scheduler = Scheduler(cluster)
-    return explain_pod(scheduler, find_pod(scheduler, pod))
+    found = find_pod(scheduler, pod)
+    if as_if_priority_class:
+        found = with_priority_class(found, as_if_priority_class, cluster)
+    if as_if_priority is not None:
+        found = replace(found, spec=replace(found.spec, priority=as_if_priority))
+    return explain_pod(scheduler, found)
 
 
-def find_pod(scheduler: Scheduler, pod: str | Mapping[str, Any] | Pod) -> Pod:
+def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     """The pod as the API server holds it, or would hold it once created."""
     if isinstance(pod, str):
         found = next((p for p in scheduler.cluster.pods if p.key == pod), None)
@@ -62,34 +57,58 @@ def find_pod(scheduler: Scheduler, pod: str | Mapping[str, Any] | Pod) -> Pod:
     return scheduler.view.admitted(scheduler.view.stored(pod))
 
 
+def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
+    """The pod as it would be in another PriorityClass. Raises UsageError when there is no such class."""
+    found = priority_class(name, cluster.priority_classes)
+    if found is None:
+        known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
+    policy = found.preemption_policy or "PreemptLowerPriority"
+    spec = replace(pod.spec, priority_class_name=name, priority=found.value, preemption_policy=policy)
+    return replace(pod, spec=spec)
+
+
 def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     """One pod's explanation; the pod is as the API server holds it."""
-    common = {"pod": pod.key, "scheduler_name": pod.spec.scheduler_name, "kube_version": scheduler.cluster.kube_version}
     framework = scheduler.framework(pod.spec.scheduler_name)
-    if framework is None:
+    settled = _settled(scheduler, pod)
+    if settled is not None or framework is None:
+        verdict, line = settled or ("", "")
+        report = Explanation(pod=pod.key, verdict=verdict, headline=line, **_common(scheduler, pod))
+        return replace(report, advice=advice(report, pod))
+    report = _document(scheduler.cycle(framework, pod), scheduler, framework)
+    return replace(report, headline=headline(report), advice=advice(report, pod))
+
+
+def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
+    return {"scheduler_name": pod.spec.scheduler_name, "kube_version": scheduler.cluster.kube_version}
+
+
+def _settled(scheduler: Scheduler, pod: Pod) -> tuple[str, str] | None:
+    """The verdict and headline of a pod that the scheduler has nothing to decide about."""
+    if pod.terminated:
+        return "NotResponsible", f"the pod has ended ({pod.status.phase})"
+    if pod.spec.node_name:
+        return "Bound", f"the pod is already bound to node {pod.spec.node_name}"
+    if pod.spec.scheduler_name not in scheduler.configuration.profiles:
         known = ", ".join(scheduler.configuration.profiles)
-        headline = f'no profile serves scheduler name "{pod.spec.scheduler_name}" (known: {known})'
-        return Explanation(verdict="NotResponsible", headline=headline, **common)
+        return "NotResponsible", f'no profile serves scheduler name "{pod.spec.scheduler_name}" (served: {known})'
     if pod.metadata.deletion_timestamp is not None:
-        return Explanation(verdict="NotResponsible", headline="the pod is being deleted", **common)
-    cycle = scheduler.cycle(framework, pod)
-    return _document(cycle, common)
+        return "NotResponsible", "the pod is being deleted"
+    return None
 
 
-def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
+def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Explanation:
     names = cycle.view.nodes.names
-    verdict = _verdict(cycle)
-    post_filter = PostFilterOutcome() if cycle.schedulable or cycle.error else run_post_filter(cycle)
-    message = None if cycle.schedulable or cycle.error else fit_error(cycle, post_filter.message)
-    rows = cycle.feasible.tolist()
-    scored = {
-        row: int(total) for row, total in zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True)
-    }
+    stuck = not cycle.schedulable and cycle.error is None
+    post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
+    scores = cycle.scores
     return Explanation(
-        **common,
-        verdict=verdict,
-        headline=message or cycle.error or verdict,
-        message=message,
+        pod=cycle.info.pod.key,
+        verdict=_verdict(cycle),
+        headline=cycle.error or "",
+        message=fit_error(cycle, post_filter.message) if stuck else None,
+        not_replayed=_not_replayed(scheduler, framework),
         node_order=names,
         queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
         pre_filter={
@@ -100,16 +119,17 @@ def _document(cycle: Cycle, common: Mapping[str, Any]) -> Explanation:
         },
         filter=_filter(cycle),
         first_fail=_first_fail(cycle),
-        feasible=tuple(names[row] for row in rows),
-        score=_scores(cycle, cycle.scores.raw),
-        normalized=_scores(cycle, cycle.scores.normalized),
-        weighted=_scores(cycle, cycle.scores.weighted),
-        weights={name: cycle.framework.profile.weights[name] for name in cycle.scores.raw},
-        total={names[row]: total for row, total in scored.items()},
-        best=tuple(names[row] for row in cycle.scores.best.tolist()),
-        eliminations=_eliminations(cycle),
-        nodes=tuple(_node(cycle, row, scored) for row in range(len(names))),
-        preemption=None if message is None or not names else preemption_report(post_filter, cycle),
+        feasible=tuple(names[row] for row in cycle.feasible.tolist()),
+        score=_scores(cycle, scores.raw),
+        normalized=_scores(cycle, scores.normalized),
+        weighted=_scores(cycle, scores.weighted),
+        weights={name: framework.profile.weights[name] for name in scores.raw},
+        total={names[row]: total for row, total in zip(scores.rows.tolist(), scores.total.tolist(), strict=True)},
+        best=tuple(names[row] for row in scores.best.tolist()),
+        eliminations=eliminations(cycle),
+        nodes=node_reports(cycle),
+        preemption=preemption_report(post_filter, cycle) if stuck and names else None,
+        **_common(scheduler, cycle.info.pod),
     )
 
 
@@ -119,6 +139,12 @@ def _verdict(cycle: Cycle) -> str:
     if cycle.error is not None:
         return "Error"
     return "Schedulable" if cycle.schedulable else "Unschedulable"
+
+
+def _not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
+    """What the configuration runs and this answer leaves out."""
+    extenders = [f"extender {extender.url_prefix}" for extender in scheduler.configuration.extenders]
+    return (*(f"plugin {name}" for name in framework.missing), *extenders)
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
@@ -141,19 +167,3 @@ def _first_fail(cycle: Cycle) -> dict[str, FirstFailReport]:
 def _scores(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:
     names = [cycle.view.nodes.names[row] for row in cycle.scores.rows.tolist()]
     return {plugin: dict(zip(names, values.tolist(), strict=True)) for plugin, values in scores.items()}
-
-
-def _eliminations(cycle: Cycle) -> tuple[Elimination, ...]:
-    return ()
-
-
-def _node(cycle: Cycle, row: int, scored: Mapping[int, int]) -> NodeReport:
-    node = cycle.view.nodes.objects[row]
-    labels = node.metadata.labels
-    return NodeReport(
-        name=node.metadata.name,
-        zone=zone_key(node)[1],
-        pool=next((labels[label] for label in POOL_LABELS if label in labels), ""),
-        feasible=row in scored,
-        total=scored.get(row),
-    )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PluginError, PostFilterResult, Status
@@ -91,7 +89,7 @@ def _not_eligible(cycle: Cycle) -> str:
     row = view.nodes.index.get(pod.status.nominated_node_name)
     if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
         return ""
-    for position in np.flatnonzero(view.pods.node == row).tolist():
+    for position in view.pods_on(row):
         lower = view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
         if lower and _being_preempted(view.pods.objects[position]):
             return TERMINATING

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
     Bools,
     Code,
+    PluginError,
     PreFilterResult,
     PreScoreResult,
     Rejection,
@@ -95,10 +98,8 @@ class InterPodAffinity:
     # -- Filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
-        errors = info.affinity_errors()
-        if errors:
-            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {text}",)))
+        if errors := info.affinity_errors():
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_affinity)
         anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
         against = _terms_against(info, view, lambda other: other.required_anti_affinity)
@@ -130,6 +131,8 @@ class InterPodAffinity:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
+        if errors := info.affinity_errors():
+            raise PluginError(f"failed to parse pod: {aggregate(errors)}")
         weights: dict[str, Weights] = {}
         matched: dict[str, Bools] = {}
         for term, kinds, weight in self._score_terms(info, view):
@@ -242,7 +245,7 @@ def _affinity_met(state: FilterState, info: PodInfo, view: Snapshot, delta: Delt
     return labelled & (company | state.affinity.vanishes(view, delta))
 
 
-def _affinity_fact(state: FilterState, view: Snapshot) -> Any:
+def _affinity_fact(state: FilterState, view: Snapshot) -> Callable[[int], str]:
     def fact(row: int) -> str:
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
@@ -256,19 +259,25 @@ def _affinity_fact(state: FilterState, view: Snapshot) -> Any:
     return fact
 
 
-def _pod_fact(counts: TopologyCounts, view: Snapshot) -> Any:
+def _pod_fact(counts: TopologyCounts, view: Snapshot) -> Callable[[int], str]:
     """Names one pod that stands against the incoming one, in the topology that it is in."""
 
+    @cache
+    def first_pods(key: str) -> dict[int, tuple[int, int]]:
+        """Domain -> the first pod that counts there, and how many there are."""
+        column = view.nodes.label(key)
+        pods = np.flatnonzero((view.pods.node >= 0) & (counts.weights[key][view.pods.info] > 0))
+        domains, first, number = np.unique(column.codes[view.pods.node[pods]], return_index=True, return_counts=True)
+        return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
+
     def fact(row: int) -> str:
-        for key, weights in counts.weights.items():
+        for key in counts.weights:
             column = view.nodes.label(key)
-            if column.codes[row] >= 0 and counts.counts[key][column.codes[row]] > 0:
-                there = (view.pods.node >= 0) & (weights[view.pods.info] > 0)
-                there &= column.codes[view.pods.node] == column.codes[row]
-                others = np.flatnonzero(there)
-                more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-                value = column.values[column.codes[row]]
-                return f"{view.pods.objects[others[0]].key}{more} in {key}={value}"
+            domain = int(column.codes[row])
+            if domain >= 0 and counts.counts[key][domain] > 0:
+                pod, number = first_pods(key)[domain]
+                more = f" and {number - 1} more" if number > 1 else ""
+                return f"{view.pods.objects[pod].key}{more} in {key}={column.values[domain]}"
         return "a nominated pod is in the same topology"
 
     return fact

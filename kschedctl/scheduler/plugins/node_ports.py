@@ -54,7 +54,7 @@ def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
 
 
 def _describe(wanted: tuple[HostPort, ...], view: Snapshot, row: int) -> str:
-    for position in np.flatnonzero(view.pods.node == row).tolist():
+    for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(mine) for mine in wanted):
                 return f"{port.protocol} port {port.port} is held by {view.pods.objects[position].key}"

@@ -1,0 +1,52 @@
+"""Reports as data: JSON and YAML, with nothing in them that a terminal would obey."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import yaml
+
+_UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_LINE = 100
+
+
+def to_json(document: dict[str, Any]) -> str:
+    """Indented JSON in which whatever fits into a line stays in one."""
+    return _escaped(_pretty(document, 0)) + "\n"
+
+
+def to_yaml(document: dict[str, Any]) -> str:
+    """One YAML document."""
+    return _escaped(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_LINE))
+
+
+def _pretty(value: Any, depth: int) -> str:
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(line) + depth <= _LINE:
+        return line
+    inner = " " * (depth + 1)
+    if isinstance(value, dict):
+        opening, closing = "{", "}"
+        lines = [f"{json.dumps(key, ensure_ascii=False)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
+    else:
+        opening, closing = "[", "]"
+        lines = [_pretty(item, depth + 1) for item in value]
+    return f"{opening}\n{inner}" + f",\n{inner}".join(lines) + f"\n{' ' * depth}{closing}"
+
+
+def _escaped(text: str) -> str:
+    """Both formats read ``\\u202e`` within double quotes as the character itself."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes strings with unsafe characters in double quotes."""
+
+
+def _string(dumper: Any, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNSAFE.search(text) else None)
+
+
+_Dumper.add_representer(str, _string)

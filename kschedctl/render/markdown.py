@@ -1,0 +1,60 @@
+"""Pages as Markdown to paste into a ticket: names of a cluster can neither format, nor link, nor mention anybody."""
+
+from __future__ import annotations
+
+import re
+
+from kschedctl.render.page import Block, Bullets, Cell, Heading, Page, Paragraph, Style, Table, Tone, marked
+from kschedctl.render.printable import printable
+
+_PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
+"""Text that means nothing to Markdown or GitHub; anything else becomes a code span."""
+
+
+def show(page: Page, style: Style) -> str:
+    """The page as Markdown. Tables keep the full text, whatever the width."""
+    return "\n\n".join(map(_block, page)) + "\n"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"### {_inline(text)}"
+        case Paragraph(parts):
+            return " ".join(map(_inline, parts))
+        case Bullets(items):
+            return "\n".join(f"- {_inline(item)}" for item in items)
+        case Table():
+            return _table(block)
+
+
+def _table(table: Table) -> str:
+    names = (_row(tuple(column.name.capitalize() for column in table.columns)),)
+    rule = (_row(tuple("---:" if column.right else "---" for column in table.columns)),)
+    rows = (_row(tuple(_inline(cell).replace("|", r"\|") for cell in row)) for row in table.rows)
+    return "\n".join((*names, *rule, *rows))
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _inline(cell: Cell) -> str:
+    """A cell as Markdown.
+
+    >>> _inline("Insufficient cpu"), _inline("@ops"), _inline("a`b")
+    ('Insufficient cpu', '`@ops`', '`` a`b ``')
+    """
+    text, tone = marked(cell)
+    text = printable(text).strip()
+    if tone is Tone.CODE or (text and not _PLAIN.fullmatch(text)):
+        return _code(text)
+    return f"**{text}**" if text and tone in (Tone.STRONG, Tone.BAD, Tone.GOOD) else text
+
+
+def _code(text: str) -> str:
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}"

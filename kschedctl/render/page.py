@@ -1,0 +1,118 @@
+"""What a report says, as blocks that every way of showing it shares: headings, paragraphs, bullets and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Tone(Enum):
+    """What a piece of text means; each way of showing it chooses a colour or a mark for that."""
+
+    PLAIN = auto()
+    STRONG = auto()
+    GOOD = auto()
+    BAD = auto()
+    WARNING = auto()
+    FAINT = auto()
+    CODE = auto()
+
+
+class Marked(NamedTuple):
+    """Text with a meaning."""
+
+    text: str
+    tone: Tone
+
+
+Cell = str | Marked
+
+
+def marked(cell: Cell) -> Marked:
+    """The cell with its tone, PLAIN when it has none."""
+    return cell if isinstance(cell, Marked) else Marked(cell, Tone.PLAIN)
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Parts that follow each other, a space between them."""
+
+    parts: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Bullets:
+    items: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """``right``: numbers. ``keep``: a name that should stay in one piece as long as there is room."""
+
+    name: str
+    right: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def without_empty_columns(self) -> Table:
+        """The table less the columns in which no row says anything."""
+        full = [i for i in range(len(self.columns)) if any(marked(row[i]).text for row in self.rows)]
+        return Table(tuple(self.columns[i] for i in full), tuple(tuple(row[i] for i in full) for row in self.rows))
+
+
+Block = Heading | Paragraph | Bullets | Table
+Page = tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest."""
+
+    width: int = 120
+    color: bool = False
+    wide: bool = False
+    all_nodes: bool = False
+
+    @property
+    def unlimited(self) -> bool:
+        return self.wide or self.all_nodes
+
+
+def paragraph(*parts: Cell) -> Paragraph:
+    return Paragraph(parts)
+
+
+def section(title: str, *blocks: Block) -> Page:
+    """A heading and what stands under it."""
+    return (Heading(title), *blocks)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun.
+
+    >>> count(1, "node"), count(5000, "node")
+    ('1 node', '5,000 nodes')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def shown_first(rows: Sequence[tuple[Cell, ...]], limit: int | None) -> tuple[tuple[tuple[Cell, ...], ...], int]:
+    """The first rows, and how many are left out; a remainder of a few rows is not worth leaving out."""
+    if limit is None or len(rows) <= limit + limit // 2:
+        return tuple(rows), 0
+    return tuple(rows[:limit]), len(rows) - limit
+
+
+PageOf = Callable[..., Page]

@@ -1,0 +1,101 @@
+"""Running one plugin on a case of the scheduler project's own tables, or on any small cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_cases import Json, table
+
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import FIELDS, Cluster, convert
+from kschedctl.scheduler.framework import PluginError, PluginVerdict, Status
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Settings, Snapshot
+
+SUCCESS = {"code": "Success", "reasons": []}
+
+
+def cases(name: str, kind: str, left_out: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Parametrize by the table's cases of a kind, less those whose names are left out."""
+    skipped = set(left_out)
+    chosen = [case for case in table(name) if case["kind"] == kind and case["name"] not in skipped]
+    ids = [f"{case['test']}-{case['name'][:70]}" for case in chosen]
+    return pytest.mark.parametrize("case", chosen, ids=ids)
+
+
+def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Snapshot:
+    """The case's objects as they are: in the table's order, an empty namespace stays empty."""
+    found: dict[str, list[Any]] = {}
+    for key in ("nodes", "pods", "namespaces", "objects"):
+        for document in case.get(key, ()):
+            found.setdefault(FIELDS[document["kind"]], []).append(convert(document))
+    found.setdefault("pods", []).extend(map(convert, more))
+    return Snapshot(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
+
+
+def pod_info(case: Json, view: Snapshot) -> PodInfo:
+    """The case's pending pod."""
+    pod = convert(case["pod"])
+    assert isinstance(pod, Pod)
+    return PodInfo(pod, view.settings.requests)
+
+
+def gate(case: Json, name: str, default: bool = True) -> bool:
+    """Whether a feature gate was on when the table ran."""
+    return case.get("featureGates", {}).get(name, default and name not in case.get("featureGatesOff", ()))
+
+
+def shown(status: Status) -> Json:
+    return {"code": str(status.code), "reasons": sorted(status.reasons)}
+
+
+def pre_filter(plugin: Any, info: PodInfo, view: Snapshot) -> tuple[Json, Any]:
+    """The PreFilter's status in the table's form, and the state that it leaves."""
+    try:
+        result = plugin.pre_filter(info, view)
+    except PluginError as error:
+        return {"code": "Error", "reasons": [str(error)], "nodeNames": None, "skip": False}, None
+    names = None if result.node_names is None else sorted(result.node_names)
+    return {**shown(result.status), "nodeNames": names, "skip": result.status.code == "Skip"}, result.state
+
+
+def filtered(plugin: Any, info: PodInfo, view: Snapshot, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
+    """Node -> the Filter's status in the table's form."""
+    verdict = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
+    return {name: shown(verdict.status(row)) for row, name in enumerate(view.nodes.names)}
+
+
+def answer(plugin: Any, info: PodInfo, view: Snapshot, delta: Delta = NO_CHANGE) -> Json:
+    """What PreFilter and, unless it ends the matter, Filter say."""
+    status, state = pre_filter(plugin, info, view)
+    if status["code"] != "Success":
+        return {"prefilter": status}
+    return {"prefilter": status, "filter": filtered(plugin, info, view, state, delta)}
+
+
+def scores(plugin: Any, info: PodInfo, view: Snapshot, nodes: Iterable[str] | None = None) -> Json:
+    """Raw and normalized scores of the nodes (all of them when not told), as PreScore, Score and Normalize give them."""
+    chosen = list(view.nodes.names if nodes is None else nodes)
+    rows = np.array([view.nodes.index[name] for name in chosen], np.int64)
+    state = None
+    if hasattr(plugin, "pre_score"):
+        before = plugin.pre_score(info, view, rows)
+        if before.skip:
+            return {"prescore": {"code": "Skip", "reasons": []}}
+        state = before.state
+    raw = plugin.score(info, view, state, rows)
+    normalized = plugin.normalize(state, raw)
+    return {
+        "prescore": SUCCESS,
+        "rawScores": dict(zip(chosen, raw.tolist(), strict=True)),
+        "scores": dict(zip(chosen, normalized.tolist(), strict=True)),
+    }
+
+
+def agreeing(want: Json, got: Json) -> bool:
+    """Whether all parts that the table has of the answer are as wanted."""
+    return all(got.get(part) == want[part] for part in want if part in {"prefilter", "filter", "scores", "rawScores"})
