@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 from golden_cases import Json, table
@@ -15,6 +16,8 @@ from kschedctl.scheduler.framework import PluginError, PluginVerdict, Status
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
+
+Args = TypeVar("Args")
 
 SUCCESS = {"code": "Success", "reasons": []}
 
@@ -42,6 +45,21 @@ def pod_info(case: Json, view: Snapshot) -> PodInfo:
     pod = convert(case["pod"])
     assert isinstance(pod, Pod)
     return PodInfo(pod, view.settings.requests)
+
+
+def typed_args(case: Json, kind: type[Args]) -> Args:
+    """The plugin's arguments as the table gives them: what is missing there has our defaults."""
+    given = {key: value for key, value in case.get("args", {}).items() if key not in {"apiVersion", "kind"}}
+    return msgspec.convert(given, kind)
+
+
+def change(view: Snapshot, node: str, pod: Json, sign: int) -> Delta:
+    """The hypothesis that on one node a pod, which the snapshot knows, comes (+1) or goes (-1)."""
+    key = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+    info = view.pods.info[view.pods.index[key]]
+    return Delta(
+        np.array([view.nodes.index[node]], np.int32), np.array([info], np.int32), np.array([sign], np.int64)
+    )
 
 
 def gate(case: Json, name: str, default: bool = True) -> bool:
@@ -94,8 +112,3 @@ def scores(plugin: Any, info: PodInfo, view: Snapshot, nodes: Iterable[str] | No
         "rawScores": dict(zip(chosen, raw.tolist(), strict=True)),
         "scores": dict(zip(chosen, normalized.tolist(), strict=True)),
     }
-
-
-def agreeing(want: Json, got: Json) -> bool:
-    """Whether all parts that the table has of the answer are as wanted."""
-    return all(got.get(part) == want[part] for part in want if part in {"prefilter", "filter", "scores", "rawScores"})

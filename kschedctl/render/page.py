@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
@@ -115,4 +115,3 @@ def shown_first(rows: Sequence[tuple[Cell, ...]], limit: int | None) -> tuple[tu
     return tuple(rows[:limit]), len(rows) - limit
 
 
-PageOf = Callable[..., Page]

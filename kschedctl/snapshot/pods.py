@@ -77,6 +77,19 @@ class PodColumns:
         return self._matches[key]
 
     @cached_property
+    def request_kinds(self) -> tuple[list[PodInfo], Ints]:
+        """One info for each distinct way to request resources, and for each info (T,) which of them it is."""
+        known: dict[bytes, int] = {}
+        first: list[PodInfo] = []
+        ids = []
+        for info in self.infos:
+            position = known.setdefault(_request_key(info.pod), len(first))
+            if position == len(first):
+                first.append(info)
+            ids.append(position)
+        return first, np.array(ids, np.int32)
+
+    @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
         """The distinct (namespace, labels), and for each info (T,) which of them it has."""
         known: dict[bytes, int] = {}
@@ -118,3 +131,22 @@ class PodColumns:
         if position == len(self.infos):
             self.infos.append(PodInfo(self._admit(pod), self._options))
         return position
+
+
+def _request_key(pod: Pod) -> bytes:
+    """Equal for pods that request the same resources."""
+    spec, status = pod.spec, pod.status
+    return _encode(
+        (
+            [(c.name, c.resources) for c in spec.containers],
+            [(c.name, c.resources, c.restart_policy) for c in spec.init_containers],
+            spec.overhead,
+            spec.resources,
+            [(s.name, s.resources, s.allocated_resources) for s in status.container_statuses],
+            [(s.name, s.resources, s.allocated_resources) for s in status.init_container_statuses],
+            status.resources,
+            status.allocated_resources,
+            status.node_allocatable_resource_claim_statuses,
+            [c.reason for c in status.conditions if c.type == "PodResizePending"],
+        )
+    )

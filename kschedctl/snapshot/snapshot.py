@@ -72,7 +72,7 @@ class Snapshot:
     def resources(self) -> dict[str, int]:
         """Resource name -> column."""
         found = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
-        for amounts_ in (*self._allocatable, *(info.requests for info in self.pods.infos)):
+        for amounts_ in (*self._allocatable, *(info.requests for info in self.pods.request_kinds[0])):
             found.update(dict.fromkeys(amounts_))
         return {name: column for column, name in enumerate(found)}
 
@@ -84,14 +84,16 @@ class Snapshot:
     @cached_property
     def requests(self) -> Matrix:
         """(T, R): what a pod of each kind requests; 1 in the column of pods."""
-        matrix = self.matrix([info.requests for info in self.pods.infos])
+        distinct, kind = self.pods.request_kinds
+        matrix = self.matrix([info.requests for info in distinct])
         matrix[:, self.resources[names.PODS]] = 1
-        return matrix
+        return matrix[kind]
 
     @cached_property
     def nonzero_requests(self) -> Matrix:
         """(T, R): the same, containers without cpu or memory requests counted with a default."""
-        return self.matrix([info.nonzero_requests for info in self.pods.infos])
+        distinct, kind = self.pods.request_kinds
+        return self.matrix([info.nonzero_requests for info in distinct])[kind]
 
     @cached_property
     def requested(self) -> Matrix:
