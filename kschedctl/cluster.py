@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
@@ -40,10 +40,21 @@ FIELDS = {
 """The attribute of a Cluster that holds the objects of a kind."""
 
 CLUSTER_SCOPED = frozenset(
-    ["Node", "Namespace", "PriorityClass", "RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "DeviceClass", "ResourceSlice", "DeviceTaintRule"]
+    {
+        "Node",
+        "Namespace",
+        "PriorityClass",
+        "RuntimeClass",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "VolumeAttachment",
+        "DeviceClass",
+        "ResourceSlice",
+        "DeviceTaintRule",
+    }
 )
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,8 @@ class Cluster:
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
         """From typed objects by kind; of two with the same name the later one counts."""
-        return cls(**{FIELDS[kind]: _unique(kind, found) for kind, found in objects.items()}, **settings)
+        fields: dict[str, Any] = {FIELDS[kind]: _unique(kind, found) for kind, found in objects.items()}
+        return cls(**fields, **settings)
 
     @classmethod
     def from_objects(
@@ -110,7 +122,9 @@ class Cluster:
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""
-        changed = {FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items()}
+        changed: dict[str, Any] = {
+            FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items()
+        }
         return replace(self, **changed)
 
 

@@ -22,10 +22,12 @@ Args = TypeVar("Args")
 SUCCESS = {"code": "Success", "reasons": []}
 
 
-def cases(name: str, kind: str, left_out: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Parametrize by the table's cases of a kind, less those whose names are left out."""
+def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Parametrize by the table's cases of some kinds, less those whose names are left out."""
     skipped = set(left_out)
-    chosen = [case for case in table(name) if case["kind"] == kind and case["name"] not in skipped]
+    chosen = [case for case in table(name) if case["kind"] in kinds and case["name"] not in skipped]
+    unknown = skipped - {case["name"] for case in table(name)}
+    assert not unknown, f"no such cases: {unknown}"
     ids = [f"{case['test']}-{case['name'][:70]}" for case in chosen]
     return pytest.mark.parametrize("case", chosen, ids=ids)
 
@@ -51,6 +53,11 @@ def typed_args(case: Json, kind: type[Args]) -> Args:
     """The plugin's arguments as the table gives them: what is missing there has our defaults."""
     given = {key: value for key, value in case.get("args", {}).items() if key not in {"apiVersion", "kind"}}
     return msgspec.convert(given, kind)
+
+
+def unbound(pod: Json) -> Json:
+    """The pod without its node: the snapshot then knows such pods, and none of them is anywhere."""
+    return {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "nodeName"}}
 
 
 def change(view: Snapshot, node: str, pod: Json, sign: int) -> Delta:
@@ -101,7 +108,10 @@ def scores(plugin: Any, info: PodInfo, view: Snapshot, nodes: Iterable[str] | No
     rows = np.array([view.nodes.index[name] for name in chosen], np.int64)
     state = None
     if hasattr(plugin, "pre_score"):
-        before = plugin.pre_score(info, view, rows)
+        try:
+            before = plugin.pre_score(info, view, rows)
+        except PluginError as error:
+            return {"prescore": {"code": "Error", "reasons": [str(error)]}}
         if before.skip:
             return {"prescore": {"code": "Skip", "reasons": []}}
         state = before.state

@@ -194,7 +194,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
     scores = ScoreOutcome(rows)
     if error is None:
         try:
-            outcome = run_filter(active_filters(framework.at("filter"), pre_filter), pre_filter, info, view)
+            outcome = Filtering.of(framework, pre_filter, info, view).judge()
             considered = _considered(pre_filter, outcome, info, view)
             rows = _feasible(outcome, considered, pre_filter, info, view)
             scores = run_score(framework, info, view, rows)
@@ -248,58 +248,57 @@ def _nothing_left(plugins: list[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def run_filter(
-    plugins: Sequence[FilterPlugin],
-    pre_filter: PreFilterOutcome,
-    info: PodInfo,
-    view: Snapshot,
-    delta: Delta = NO_CHANGE,
-    known: Verdicts | None = None,
-) -> FilterOutcome:
-    """All Filter plugins on all nodes; twice when pods are nominated that this one must yield to.
+@dataclass(frozen=True)
+class Filtering:
+    """The Filter plugins of a cycle, ready to judge all nodes under one hypothesis after another."""
 
-    Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without them.
-    ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern.
-    """
-    nodes = len(view.nodes)
-    verdicts = evaluate(plugins, pre_filter, info, view, delta, known)
-    first = first_refusal(verdicts, nodes)
-    with_nominated: Verdicts = {}
-    by_nominated = np.zeros(nodes, np.bool_)
-    nominated = view.nominated_against(info)
-    if nominated:
-        with_nominated = evaluate(plugins, pre_filter, info, view, delta.then(nominated), known or verdicts)
-        sooner = first_refusal(with_nominated, nodes)
-        by_nominated[nominated.node] = sooner[nominated.node] >= 0
-        first = np.where(by_nominated, sooner, first)
-    return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
+    plugins: Sequence[FilterPlugin]
+    pre_filter: PreFilterOutcome
+    info: PodInfo
+    view: Snapshot
 
+    @classmethod
+    def of(cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot) -> Filtering:
+        """The framework's Filter plugins less those whose PreFilter skipped or refused the pod."""
+        off = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
+        plugins = [p for p in framework.at("filter") if isinstance(p, FilterPlugin) and p.name not in off]
+        return cls(plugins, pre_filter, info, view)
 
-def evaluate(
-    plugins: Iterable[FilterPlugin],
-    pre_filter: PreFilterOutcome,
-    info: PodInfo,
-    view: Snapshot,
-    delta: Delta,
-    known: Verdicts | None = None,
-) -> dict[str, PluginVerdict]:
-    """Each plugin's verdict on all nodes under a hypothesis. Raises PluginError.
+    def judge(self, delta: Delta = NO_CHANGE, known: Verdicts | None = None) -> FilterOutcome:
+        """All plugins on all nodes; twice when pods are nominated that this one must yield to. Raises PluginError.
 
-    ``known`` are the verdicts without one: they hold for plugins that do not look at other pods (``ignores_pods``).
-    """
-    found = {}
-    for plugin in plugins:
-        name: str = plugin.name  # type: ignore[attr-defined]
-        if known and getattr(plugin, "ignores_pods", False):
-            found[name] = known[name]
-            continue
-        result = pre_filter.results.get(name)
+        Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without
+        them. ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern.
+        """
+        nodes = len(self.view.nodes)
+        verdicts = self._evaluate(delta, known)
+        first = first_refusal(verdicts, nodes)
+        with_nominated: Verdicts = {}
+        by_nominated = np.zeros(nodes, np.bool_)
+        nominated = self.view.nominated_against(self.info)
+        if nominated:
+            with_nominated = self._evaluate(delta.then(nominated), known or verdicts)
+            sooner = first_refusal(with_nominated, nodes)
+            by_nominated[nominated.node] = sooner[nominated.node] >= 0
+            first = np.where(by_nominated, sooner, first)
+        return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
+
+    def _evaluate(self, delta: Delta, known: Verdicts | None) -> Verdicts:
+        """Each plugin's verdict; plugins with ``ignores_pods`` are asked only when theirs is not known."""
+        return {
+            plugin.name: known[plugin.name]
+            if known and getattr(plugin, "ignores_pods", False)
+            else self._verdict(plugin, delta)
+            for plugin in self.plugins
+        }
+
+    def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
+        result = self.pre_filter.results.get(plugin.name)
         state = result.state if result else None
         try:
-            found[name] = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
+            return PluginVerdict.of(plugin.filter(self.info, self.view, state, delta), len(self.view.nodes))
         except PluginError as failure:
-            raise PluginError(f'running "{name}" filter plugin: {failure}') from None
-    return found
+            raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
 
 
 def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
@@ -308,13 +307,6 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     for position, verdict in enumerate(verdicts.values()):
         first[(first < 0) & verdict.refused] = position
     return first
-
-
-def active_filters(plugins: Iterable[Plugin], pre_filter: PreFilterOutcome) -> list[FilterPlugin]:
-    """The Filter plugins less those whose PreFilter skipped or refused the pod."""
-    results = pre_filter.results
-    off = {name for name, result in results.items() if result.status.code is not Code.SUCCESS}
-    return [p for p in plugins if isinstance(p, FilterPlugin) and p.name not in off]
 
 
 def _considered(pre_filter: PreFilterOutcome, outcome: FilterOutcome, info: PodInfo, view: Snapshot) -> Bools:

@@ -106,19 +106,19 @@ class Plugin(Protocol):
 
 
 @runtime_checkable
-class PreEnqueuePlugin(Protocol):
+class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
         """Whether the pod may enter the active queue."""
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
+class PreFilterPlugin(Plugin, Protocol):
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         """What of the pod alone can be known before looking at nodes. Raises PluginError."""
 
 
 @runtime_checkable
-class FilterPlugin(Protocol):
+class FilterPlugin(Plugin, Protocol):
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
 
@@ -127,13 +127,13 @@ class FilterPlugin(Protocol):
 
 
 @runtime_checkable
-class PreScorePlugin(Protocol):
+class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
 
 
 @runtime_checkable
-class ScorePlugin(Protocol):
+class ScorePlugin(Plugin, Protocol):
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         """(F,) int64: the raw score of each feasible row. Raises PluginError."""
 
@@ -154,7 +154,7 @@ class PostFilterResult:
 
 
 @runtime_checkable
-class PostFilterPlugin(Protocol):
+class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, cycle: Any) -> PostFilterResult:
         """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
 

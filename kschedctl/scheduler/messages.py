@@ -38,5 +38,5 @@ def reason_counts(cycle: Cycle) -> Counter[str]:
     found = cycle.filter.reason_counts(cycle.considered)
     absent = int((~cycle.considered).sum())
     if absent:
-        found.update({reason: absent for reason in cycle.absent_status().reasons})
+        found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return found

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.api.times import nanoseconds
-from kschedctl.scheduler.cycle import Cycle, FilterOutcome, active_filters, run_filter
+from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Bools
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.snapshot import Snapshot
@@ -75,21 +75,17 @@ def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
     victims = _Victims.of(cycle, potential)
     occupied = np.zeros(len(potential), np.bool_)
     occupied[victims.node] = True
-    without = _judge(cycle, victims.delta())
+    filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+    without = filtering.judge(victims.delta(), cycle.filter.verdicts)
     promising = potential & occupied & without.passing
     for step in range(int(victims.rank.max(initial=-1)) + 1):
         back = np.flatnonzero((victims.rank == step) & promising[victims.node])
         if len(back):
             victims.put_back(back)
-            refused = ~_judge(cycle, victims.delta()).passing
+            refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
             victims.remove(back[refused[victims.node[back]]])
     found = tuple(victims.candidate(row) for row in np.flatnonzero(promising).tolist())
     return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
-
-
-def _judge(cycle: Cycle, delta: Delta) -> FilterOutcome:
-    active = active_filters(cycle.framework.at("filter"), cycle.pre_filter)
-    return run_filter(active, cycle.pre_filter, cycle.info, cycle.view, delta, cycle.filter.verdicts)
 
 
 class _Victims:

@@ -7,6 +7,7 @@ requested_to_capacity_ratio.go and plugins/helper/shape_score.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ def broken_linear(points: Sequence[tuple[int, int]], at: Amounts) -> Amounts:
     [100, 100, 67, 0, 0]
     """
     value = np.full_like(at, points[-1][1])
-    for (x0, y0), (x1, y1) in reversed(list(zip(points, points[1:], strict=False))):
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):
         value = np.where(at <= x1, y0 + truncating_divide((y1 - y0) * (at - x0), x1 - x0), value)
     return np.where(at <= points[0][0], points[0][1], value)
 
@@ -130,4 +131,5 @@ def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
 
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
     weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
-    return (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
+    mean: Scores = (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
+    return mean

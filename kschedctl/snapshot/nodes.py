@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -42,6 +42,7 @@ class NodeColumns:
         self.names = tuple(node.metadata.name for node in self.objects)
         self.index = {name: row for row, name in enumerate(self.names)}
         self._labels: dict[str, LabelColumn] = {}
+        self._images: dict[str, ImageState | None] = {}
         self._groups: dict[tuple[frozenset[str], bool], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
@@ -61,18 +62,26 @@ class NodeColumns:
         """The distinct lists of declared features, and which of them each node has."""
         return _distinct(node.status.declared_features for node in self.objects)
 
+    def images(self, names: Collection[str]) -> list[ImageState | None]:
+        """The nodes that hold each of the images; None for one that no node holds. Looked up once for each name."""
+        wanted = set(names) - self._images.keys()
+        if wanted:
+            sizes: dict[str, int] = {}
+            rows: dict[str, dict[int, None]] = {name: {} for name in wanted}
+            for row in self._by_name:
+                for image in self.objects[row].status.images:
+                    for name in image.names:
+                        if name in wanted:
+                            sizes.setdefault(name, image.size_bytes)
+                            rows[name][row] = None
+            for name, found in rows.items():
+                self._images[name] = ImageState(sizes[name], np.array(list(found), np.int32)) if found else None
+        return [self._images[name] for name in names]
+
     @cached_property
-    def images(self) -> Mapping[str, ImageState]:
-        """Image name -> the nodes that hold it."""
-        sizes: dict[str, int] = {}
-        rows: dict[str, list[int]] = {}
-        by_name = sorted(range(len(self)), key=self.names.__getitem__)  # the order in which the nodes joined
-        for row in by_name:
-            for image in self.objects[row].status.images:
-                for name in image.names:
-                    sizes.setdefault(name, image.size_bytes)
-                    rows.setdefault(name, []).append(row)
-        return {name: ImageState(sizes[name], np.unique(np.array(found, np.int32))) for name, found in rows.items()}
+    def _by_name(self) -> list[int]:
+        """The rows in the order in which the nodes joined."""
+        return sorted(range(len(self)), key=self.names.__getitem__)
 
     def label(self, key: str) -> LabelColumn:
         """The column of one label key, built on first use."""

@@ -14,7 +14,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec
 from kschedctl.api.pod_requests import Options, Quantities, pod_level_requests_set, pod_requests
-from kschedctl.api.quantity import INT64_MAX, QuantityError, parse
+from kschedctl.api.quantity import INT64_MAX, Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 
 DEFAULT_REQUESTS = {names.CPU: parse("100m"), names.MEMORY: parse("200Mi")}
@@ -91,7 +91,7 @@ class PodInfo:
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
         """The same where containers that request no cpu or memory count with a default."""
-        missing: Mapping[str, object] = DEFAULT_REQUESTS
+        missing: Mapping[str, Quantity] = DEFAULT_REQUESTS
         if self.options.pod_level and pod_level_requests_set(self.pod):
             missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
         return self.amounts(self.options._replace(non_missing=missing)) if missing else self.requests

@@ -135,7 +135,8 @@ class Snapshot:
     def pods_on(self, row: int) -> list[int]:
         """The positions of the pods bound to a node, in the order of the cluster."""
         order, starts = self._by_node
-        return order[starts[row] : starts[row + 1]].tolist()
+        positions: list[int] = order[starts[row] : starts[row + 1]].tolist()
+        return positions
 
     @cached_property
     def _by_node(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

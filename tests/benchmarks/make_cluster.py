@@ -348,6 +348,7 @@ def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
         previous[team] = work
         found.append(work)
     level(found, pods)
+    shrink(found, 9000 * nodes)
     for work in found:
         work.hash, work.uid = make.word(10), make.uid()
     return found
@@ -363,6 +364,13 @@ def level(found: list[Workload], pods: int) -> None:
         share = missing // (len(plain) - number)
         step = max(share, 1 - work.replicas)
         work.replicas, missing = work.replicas + step, missing - step
+
+
+def shrink(found: list[Workload], most: int) -> None:
+    """Scale the CPU requests down where chance made them want more than `most` millicores together."""
+    wanted = sum(work.cpu * work.replicas for work in found)
+    for work in found:
+        work.cpu = work.cpu * min(most, wanted) // wanted
 
 
 def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:

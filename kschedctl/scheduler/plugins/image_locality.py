@@ -26,9 +26,9 @@ class ImageLocality:
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
         images = [c.image for c in containers] + [v.image.reference for v in info.spec.volumes if v.image]
+        names = [normalized_image_name(image) for image in images]
         held = np.zeros(len(view.nodes), np.int64)
-        for image in images:
-            found = view.nodes.images.get(normalized_image_name(image))
+        for found in view.nodes.images(names):
             if found is not None:
                 held[found.rows] += int(float(found.size) * (len(found.rows) / len(view.nodes)))
         most = MAX_CONTAINER_THRESHOLD * len(containers)

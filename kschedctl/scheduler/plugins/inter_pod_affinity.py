@@ -70,7 +70,8 @@ class TopologyCounts:
             column = view.nodes.label(key)
             before = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
             nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - (before != 0)
-        return nonzero == 0
+        gone: Bools = nonzero == 0
+        return gone
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def _describe(spec: PodSpec, view: Snapshot, row: int) -> str:
     """What the node lacks of the pod's nodeSelector; for terms, that none matched."""
     labels = view.nodes.objects[row].metadata.labels
     wrong = [
-        f"{key}={value} wanted, {labels[key] if key in labels else 'no such label'} found"
+        f"{key}={value} wanted, {labels.get(key, 'no such label')} found"
         for key, value in spec.node_selector.items()
         if labels.get(key) != value
     ]

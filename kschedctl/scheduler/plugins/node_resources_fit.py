@@ -77,7 +77,7 @@ class NodeResourcesFit:
     def _ignored(self, name: str) -> bool:
         if not names.is_extended(name):
             return False
-        return name in self.args.ignored_resources or name.split("/", maxsplit=1)[0] in self.args.ignored_resource_groups
+        return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
 
 
 def _insufficient(name: str, request: int, usage: Usage) -> Iterator[Rejection]:

@@ -84,7 +84,7 @@ class Spread:
     exists: Bools
 
     def matched(self, change: Counts) -> tuple[Counts, Counts]:
-        """(N,) each: pods in the node's domain, and the global minimum, with the node's domain changed by ``change``."""
+        """(N,) each: pods in the node's domain, changed by ``change``, and the global minimum then."""
         if not self.exists.any():
             return np.zeros_like(change), self._minimum(np.full_like(change, NO_MINIMUM))
         smallest, runner_up, at = _two_smallest(self.counts, self.exists)

@@ -28,7 +28,7 @@ SOFT_EFFECT = "PreferNoSchedule"
 
 
 class TaintToleration:
-    """Rejects nodes with a NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule taints, not tolerated.
+    """Rejects nodes with an untolerated NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule ones.
 
     Upstream: pkg/scheduler/framework/plugins/tainttoleration (v1.36).
     """

@@ -1,0 +1,129 @@
+"""The program: its commands, and the one place where errors become a line on stderr and an exit code.
+
+Exit codes: 0 it schedules, or nothing is pending; 1 it does not schedule; 2 wrong usage or unreadable input; 3 the
+cluster could not be reached; 4 a bug of ours; 130 interrupted; 141 nobody reads the output any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import kschedctl
+from kschedctl.errors import KschedctlError
+from kschedctl.render.printable import printable
+
+COMMANDS = {
+    "explain": "Why is this pod Pending? Or: why are these?",
+    "demo": "A short tour of the embedded demo cluster.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Command -> its line in the help. It is the function ``command`` of the module of its name in this package."""
+
+BUG, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
+EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug."
+log = logging.getLogger("kschedctl")
+
+
+class Commands(TyperGroup):
+    """Loads a command's module when the command is wanted, so that ``--help`` stays instant."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def load(name: str) -> Any:
+    """A command as typer runs it."""
+    single = _typer()
+    single.command(name, epilog=EPILOG)(import_module(f"kschedctl.cli.{name}").command)
+    return typer.main.get_command(single)
+
+
+def _typer(**settings: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+app = _typer(cls=Commands, invoke_without_command=True, epilog=EPILOG)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Replays kube-scheduler on a snapshot of a cluster: why a pod is Pending, where it would go, what if."""
+    if version:
+        typer.echo(f"kschedctl {kschedctl.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code."""
+    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    try:
+        exit_code = _run(arguments)
+        sys.stdout.flush()
+        return exit_code
+    except (KschedctlError, typer.TyperException) as error:
+        _tell(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        _drop_stdout()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        _tell(f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)")
+        return BUG
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
+    if answer is None or isinstance(answer, int):
+        return answer or 0
+    sys.stdout.write(answer.text())
+    return int(answer.exit_code)
+
+
+def program() -> str:
+    """How the user calls the program."""
+    return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
+
+
+def _tell(problem: str) -> None:
+    if log.isEnabledFor(logging.DEBUG):
+        traceback.print_exc()
+    print(f"error: {printable(problem)}", file=sys.stderr)
+
+
+def _drop_stdout() -> None:
+    """Let the interpreter flush what is left into nothing when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,192 @@
+"""The options that commands share, each defined once, in groups that a command takes as parameters.
+
+A metavar also says how a shell completes a value: ``FILE`` with files, ``a|b|c`` with these words.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+
+PIPED_WIDTH = 120
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+DEFAULT_NAMESPACE = "default"
+
+Result = TypeVar("Result")
+
+
+class Format(StrEnum):
+    """The values of ``-o``."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    MARKDOWN = "markdown"
+    NAME = "name"
+
+
+class Color(StrEnum):
+    """The values of ``--color``."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+def _choice(values: type[StrEnum]) -> str:
+    return "|".join(values)
+
+
+def set_verbosity(verbose: int, quiet: bool) -> None:
+    """What the program tells of itself on stderr: notes, with ``-v`` also what it read, with ``-vv`` everything."""
+    level = logging.ERROR if quiet else LEVELS[min(verbose, 2)]
+    logging.getLogger("kschedctl").setLevel(level)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the cluster comes from, and which scheduler looks at it."""
+
+    filename: Annotated[
+        list[str],
+        typer.Option(
+            "-f",
+            "--filename",
+            metavar="FILE",
+            help="File, folder or - (stdin) with what kubectl get -o json|yaml prints. Repeatable.",
+        ),
+    ] = field(default_factory=list)
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read the folders within folders too.")] = False
+    demo: Annotated[bool, typer.Option("--demo", help="Look at the embedded demo cluster.")] = False
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
+    ] = None
+    feature_gates: Annotated[
+        list[str],
+        typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
+    ] = field(default_factory=list)
+    kube_version: Annotated[
+        str, typer.Option("--kube-version", metavar="VERSION", help="Version of kube-scheduler: 1.30 to 1.36.")
+    ] = "1.36"
+
+    def arguments(self) -> list[str]:
+        """The options that name the same cluster again."""
+        files = [part for name in self.filename for part in ("-f", name)]
+        return files + ["-R"] * self.recursive + ["--demo"] * self.demo
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which pods."""
+
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.  [default: default]")
+    ] = None
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Pods of every namespace.")] = False
+    selector: Annotated[
+        str | None, typer.Option("-l", "--selector", metavar="SELECTOR", help="Only pods with such labels.")
+    ] = None
+    scheduler_name: Annotated[
+        str | None,
+        typer.Option("--scheduler-name", metavar="NAME", help="As if the pods asked for this scheduler."),
+    ] = None
+
+    def arguments(self) -> list[str]:
+        """The options that ask for the same scheduler again."""
+        return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
+
+
+@dataclass(frozen=True)
+class View:
+    """How to show the answer, and what to say besides."""
+
+    output: Annotated[
+        Format, typer.Option("-o", "--output", metavar=_choice(Format), help="Form of the answer.")
+    ] = Format.TABLE
+    nodes: Annotated[bool, typer.Option("--nodes", help="Show every node, not only the nearest to fitting.")] = False
+    color: Annotated[
+        Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+
+    def answer(self, document: Any, exit_code: int = 0) -> Answer:
+        """The document, shown as was asked for."""
+        wide = self.output is Format.WIDE
+        style = Style(width=_width(), color=self._colored(), wide=wide, all_nodes=self.nodes)
+        return Answer(document, self.output.value, style, exit_code)
+
+    def _colored(self) -> bool:
+        if self.color is Color.AUTO:
+            return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return self.color is Color.ALWAYS
+
+
+def _width() -> int:
+    """Columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH."""
+    return max(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else _piped_width(), 40)
+
+
+def _piped_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else PIPED_WIDTH
+
+
+def command(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Make a function that takes option groups one that typer understands: each field of a group is an option."""
+    parameters = inspect.signature(function, eval_str=True).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
+    flat = [p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items() if name not in groups]
+    flat += [option for group in groups.values() for option in _options_of(group)]
+
+    @wraps(function)
+    def run(**values: Any) -> Result:
+        if "verbose" in values:
+            set_verbosity(values["verbose"], values["quiet"])
+        made = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        return function(**values, **made)
+
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in flat}
+    return run
+
+
+def _options_of(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    made = []
+    for f in fields(group):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        made.append(
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
+        )
+    return made
+
+
+def feature_gates(given: list[str]) -> dict[str, bool]:
+    """``A=true,B=false``, as kube-scheduler takes it. Raises UsageError.
+
+    >>> feature_gates(["A=true,B=false", "C=True"])
+    {'A': True, 'B': False, 'C': True}
+    """
+    gates = {}
+    for item in (item for text in given for item in text.split(",") if item.strip()):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if value.lower() not in ("true", "false"):
+            raise UsageError(f'invalid value of {name or "a gate"}: "{value}"', where="--feature-gates", hint="A=true,B=false")
+        gates[name] = value.lower() == "true"
+    return gates

@@ -1,0 +1,73 @@
+"""Pod requests against upstream's own tables (component-helpers/resource, scheduler/framework/types; v1.36).
+
+Of limits we compute only what the API server's defaults need: the sum over the containers' specs.
+"""
+
+from __future__ import annotations
+
+from plugin_cases import cases, gate
+
+from kschedctl.api.defaults import default_pod
+from kschedctl.api.pod_requests import (
+    Options,
+    aggregate_container_requests,
+    container_limits,
+    pod_level_requests_set,
+    pod_requests,
+)
+from kschedctl.api.quantity import parse
+from kschedctl.cluster import convert
+from kschedctl.snapshot.pod_info import PodInfo
+
+UNITS = {"milliCPU": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
+
+
+def options(case):
+    given = case["options"]
+    return Options(
+        use_status=given["useStatusResources"],
+        pod_level=not given["skipPodLevelResources"],
+        pod_level_resize=given["inPlacePodLevelResourcesVerticalScalingEnabled"],
+        overhead=not given["excludeOverhead"],
+        dra_node_allocatable=given["useDRANodeAllocatableResourceClaimStatus"],
+        non_missing={name: parse(text) for name, text in (given.get("nonMissingContainerRequests") or {}).items()},
+    )
+
+
+def quantities(resources):
+    return {name: parse(text) for name, text in (resources or {}).items()}
+
+
+@cases("podresources", "podrequests", "podrequests+limits")
+def test_requests(case):
+    assert pod_requests(convert(case["pod"]), options(case)) == quantities(case["want"]["requests"])
+
+
+@cases("podresources", "aggregate-container-requests+limits")
+def test_requests_and_limits_of_containers(case):
+    pod, want = convert(case["pod"]), case["want"]
+    assert aggregate_container_requests(pod, options(case)) == quantities(want["requests"])
+    if not case["options"]["useStatusResources"]:
+        assert container_limits(pod.spec.containers, pod.spec.init_containers) == quantities(want["limits"])
+
+
+@cases("podresources", "ispodlevelresourcesset")
+def test_pod_level_resources_set(case):
+    """Upstream looks at limits, too; the API server has made requests of them."""
+    assert pod_level_requests_set(default_pod(convert(case["pod"]))) == case["want"]["set"]
+
+
+@cases("podresources", "scheduler-podresource")
+def test_amounts(case):
+    gates = Options(
+        pod_level=gate(case, "PodLevelResources"),
+        pod_level_resize=gate(case, "InPlacePodLevelResourcesVerticalScaling"),
+        dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False),
+    )
+    info, want = PodInfo(convert(case["pod"]), gates), case["want"]
+    amounts = {UNITS[unit]: amount for unit, amount in want["resource"].items() if unit in UNITS}
+    amounts |= want["resource"]["scalar"] or {}
+    assert {name: info.requests.get(name, 0) for name in amounts} == amounts
+    assert set(info.requests) <= set(amounts)
+    assert info.nonzero_requests.get("cpu", 0) == want["non0CPU"]
+    assert info.nonzero_requests.get("memory", 0) == want["non0Mem"]
