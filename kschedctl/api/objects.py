@@ -219,6 +219,7 @@ class RBDVolumeSource(Struct, frozen=True):
 class AzureDiskVolumeSource(Struct, frozen=True):
     disk_uri: str = msgspec.field(default="", name="diskURI")
     disk_name: str = ""
+    kind: str | None = None
 
 
 class CinderVolumeSource(Struct, frozen=True):
@@ -245,7 +246,10 @@ class Volume(Struct, frozen=True):
     iscsi: ISCSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: NamedVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
+    vsphere_volume: NamedVolumeSource | None = None
+    portworx_volume: NamedVolumeSource | None = None
     image: ImageVolumeSource | None = None
 
 

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import kschedctl
+from kschedctl.cli.program import program
 from kschedctl.errors import KschedctlError
 from kschedctl.render.printable import printable
 
@@ -27,7 +28,7 @@ COMMANDS = {
     "demo": "A short tour of the embedded demo cluster.",
     "completion": "Print the completion script of a shell.",
 }
-"""Command -> its line in the help. It is the function ``command`` of the module of its name in this package."""
+"""Command -> its line in the help. It is the function of its name in the module of its name in this package."""
 
 BUG, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
 EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug."
@@ -51,7 +52,7 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """A command as typer runs it."""
     single = _typer()
-    single.command(name, epilog=EPILOG)(import_module(f"kschedctl.cli.{name}").command)
+    single.command(name, epilog=EPILOG)(getattr(import_module(f"kschedctl.cli.{name}"), name))
     return typer.main.get_command(single)
 
 
@@ -111,11 +112,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         return answer or 0
     sys.stdout.write(answer.text())
     return int(answer.exit_code)
-
-
-def program() -> str:
-    """How the user calls the program."""
-    return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
 
 
 def _tell(problem: str) -> None:

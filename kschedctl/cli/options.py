@@ -147,7 +147,7 @@ def _piped_width() -> int:
     return int(columns) if columns.isdecimal() and int(columns) else PIPED_WIDTH
 
 
-def command(function: Callable[..., Result]) -> Callable[..., Result]:
+def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
     """Make a function that takes option groups one that typer understands: each field of a group is an option."""
     parameters = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 
 from kschedctl.api.objects import Pod
+from kschedctl.cli.program import command_line
 from kschedctl.render.pending import PendingGroup
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
@@ -25,7 +25,7 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     return found
 
 
-def groups(found: Mapping[str, Explanation], program: str, arguments: list[str]) -> tuple[PendingGroup, ...]:
+def groups(found: Mapping[str, Explanation], arguments: list[str]) -> tuple[PendingGroup, ...]:
     """The pods by cause, the largest group first; ``arguments`` name the same cluster in the next command."""
     alike: dict[object, list[str]] = {}
     for key, report in found.items():
@@ -36,7 +36,7 @@ def groups(found: Mapping[str, Explanation], program: str, arguments: list[str])
             verdict=found[pods[0]].verdict,
             cause=found[pods[0]].message or found[pods[0]].headline,
             pods=tuple(pods),
-            next=f"{program} explain {shlex.join([pods[0], *arguments])}",
+            next=command_line("explain", pods[0], arguments),
         )
         for pods in by_size
     )

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
 from kschedctl.scheduler.feature_gates import FeatureGates
-from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.framework import (
+    FilterPlugin,
+    Plugin,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+)
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
@@ -45,3 +54,26 @@ PLUGINS: Mapping[str, Factory] = {
     "ImageLocality": lambda args, gates: ImageLocality(),
     "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),
 }
+
+ENTRY_POINTS = "kschedctl.plugins"
+"""The entry-point group by which other packages register plugins: name -> a factory like those above."""
+
+POINTS: Mapping[str, type] = {
+    "preEnqueue": PreEnqueuePlugin,
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+}
+"""Extension point -> the protocol of the plugins that run there."""
+
+
+def third_party_plugins() -> dict[str, Factory]:
+    """The plugins that installed packages register; they run in profiles that name them."""
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+
+
+def extension_points(plugin: object) -> frozenset[str]:
+    """The points at which a plugin runs, by the methods that it has."""
+    return frozenset(point for point, protocol in POINTS.items() if isinstance(plugin, protocol))

@@ -16,7 +16,7 @@ from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.profile import Profile
-from kschedctl.scheduler.registry import PLUGINS
+from kschedctl.scheduler.registry import PLUGINS, Factory, extension_points, third_party_plugins
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 
@@ -25,20 +25,18 @@ WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
 
 
 class Framework:
-    """A profile with its plugins made."""
+    """A profile with its plugins made.
 
-    def __init__(self, profile: Profile, gates: FeatureGates) -> None:
-        self.profile, self.gates = profile, gates
+    ``missing`` are the plugins that it runs and that could change an answer, but that are not replayed.
+    """
+
+    def __init__(self, profile: Profile, gates: FeatureGates, factories: Mapping[str, Factory] = PLUGINS) -> None:
+        self.profile = profile
         enabled = {name for names in profile.plugins.values() for name in names}
         self.plugins: Mapping[str, Plugin] = {
-            name: PLUGINS[name](profile.args.get(name), gates) for name in PLUGINS if name in enabled
+            name: factory(profile.args.get(name), gates) for name, factory in factories.items() if name in enabled
         }
-
-    @property
-    def missing(self) -> list[str]:
-        """The plugins that the profile runs and that could change an answer, but that are not replayed."""
-        enabled = {name for names in self.profile.plugins.values() for name in names}
-        return sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
+        self.missing = sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order."""
@@ -51,7 +49,10 @@ class Scheduler:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-        self.configuration: SchedulerConfiguration = load_configuration(cluster.configuration, self.gates)
+        third_party = third_party_plugins() if cluster.configuration else {}
+        self._factories = {**PLUGINS, **third_party}
+        points = {name: extension_points(factory(None, self.gates)) for name, factory in third_party.items()}
+        self.configuration: SchedulerConfiguration = load_configuration(cluster.configuration, self.gates, points)
         self._frameworks: dict[str, Framework] = {}
 
     @cached_property
@@ -62,7 +63,7 @@ class Scheduler:
         """The profile that serves this schedulerName, if one does."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
-            self._frameworks[scheduler_name] = Framework(profile, self.gates)
+            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._factories)
         return self._frameworks.get(scheduler_name)
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:

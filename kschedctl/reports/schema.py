@@ -1,0 +1,35 @@
+"""JSON Schemas of the documents that users see, made from the structs.
+
+``python -m kschedctl.reports.schema`` writes them to ``kschedctl/reports/schemas/``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kschedctl.reports.explanation import Document, Explanation
+
+DOCUMENTS: dict[str, type[Document]] = {"explanation": Explanation}
+"""File name -> the document that it describes."""
+
+FOLDER = Path(__file__).parent / "schemas"
+
+
+def schema_of(document: type[Document]) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a document."""
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
+    return schema
+
+
+def schema_text(document: type[Document]) -> str:
+    """The schema as the file holds it."""
+    return json.dumps(schema_of(document), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    for name, document in DOCUMENTS.items():
+        (FOLDER / f"{name}.json").write_text(schema_text(document))

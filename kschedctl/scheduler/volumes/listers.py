@@ -1,0 +1,194 @@
+"""Claims, volumes, classes and CSI objects by name, and the claims that a pod's volumes stand for.
+
+Upstream: the listers of client-go, staging/src/k8s.io/component-helpers/storage/{volume/helpers.go,
+volume/pv_helpers.go,ephemeral} (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, Self
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Resources,
+    StorageClass,
+    Volume,
+)
+from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.volumes.topology import Topology
+from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.snapshot import Snapshot
+
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+class NotFoundError(Exception):
+    """An object that is not there; ``str()`` is the API's wording."""
+
+
+class ClassVolumes(NamedTuple):
+    """The volumes of a class, their sizes in billionths of a byte, and their positions from the smallest up."""
+
+    volumes: tuple[PersistentVolume, ...] = ()
+    sizes: tuple[int, ...] = ()
+    by_size: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, volumes: Sequence[PersistentVolume]) -> Self:
+        sizes = tuple(map(volume_storage, volumes))
+        return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
+
+
+class Listers:
+    """What the volume plugins look up, made once a snapshot; tuples run along the nodes' rows.
+
+    Lists keep the API's order, by namespace and name, which decides among volumes and capacities that are equally good.
+    """
+
+    def __init__(self, cluster: Cluster, nodes: NodeColumns) -> None:
+        self.topology = Topology(nodes)
+        self.nodes = nodes
+        self.claims = {(c.metadata.namespace, c.metadata.name): c for c in cluster.persistent_volume_claims}
+        self.volumes = {volume.metadata.name: volume for volume in cluster.persistent_volumes}
+        self.classes = {found.metadata.name: _default_class(found) for found in cluster.storage_classes}
+        self.drivers = {driver.metadata.name: driver for driver in cluster.csi_drivers}
+        self.capacities = cluster.csi_storage_capacities
+        self.attachments = cluster.volume_attachments
+        csi_nodes = {node.metadata.name: node for node in cluster.csi_nodes}
+        self.csi_nodes: tuple[CSINode | None, ...] = tuple(csi_nodes.get(name) for name in nodes.names)
+
+    @cached_property
+    def volumes_of_class(self) -> dict[str, ClassVolumes]:
+        """Class name -> its volumes. Raises InputError."""
+        found: dict[str, list[PersistentVolume]] = {}
+        for volume in self.volumes.values():
+            found.setdefault(volume_class(volume), []).append(volume)
+        return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        """Raises NotFoundError."""
+        if (namespace, name) not in self.claims:
+            raise NotFoundError(f'persistentvolumeclaim "{name}" not found')
+        return self.claims[namespace, name]
+
+    def volume(self, name: str) -> PersistentVolume:
+        """Raises NotFoundError."""
+        if name not in self.volumes:
+            raise NotFoundError(f'persistentvolume "{name}" not found')
+        return self.volumes[name]
+
+    def storage_class(self, name: str) -> StorageClass:
+        """Raises NotFoundError."""
+        if name not in self.classes:
+            raise NotFoundError(f'storageclass.storage.k8s.io "{name}" not found')
+        return self.classes[name]
+
+
+_known: WeakKeyDictionary[Snapshot, Listers] = WeakKeyDictionary()
+
+
+def listers(view: Snapshot) -> Listers:
+    """The listers of a snapshot, made on first use and kept as long as the snapshot is."""
+    if view not in _known:
+        _known[view] = Listers(view.cluster, view.nodes)
+    return _known[view]
+
+
+def _default_class(found: StorageClass) -> StorageClass:
+    """As the API server stores it."""
+    return found if found.volume_binding_mode else replace(found, volume_binding_mode="Immediate")
+
+
+# -- claims of a pod ----------------------------------------------------------------------------------------------
+
+
+class ClaimVolume(NamedTuple):
+    """A volume of a pod that stands for a claim; ``ephemeral`` claims are made for the pod and must be its own."""
+
+    volume: Volume
+    claim_name: str
+    ephemeral: bool
+
+
+def claim_volumes(pod: Pod) -> Iterator[ClaimVolume]:
+    """The volumes of a pod that stand for claims, in the pod's order."""
+    for volume in pod.spec.volumes:
+        if found := claim_volume(pod, volume):
+            yield found
+
+
+def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
+    """What claim a volume stands for, if it does."""
+    if volume.persistent_volume_claim is not None:
+        return ClaimVolume(volume, volume.persistent_volume_claim.claim_name, ephemeral=False)
+    if volume.ephemeral is not None:
+        return ClaimVolume(volume, f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+    return None
+
+
+def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
+    """Raises PluginError unless the claim was made for the pod."""
+    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    if controller is None or controller.uid != pod.metadata.uid:
+        raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
+
+
+# -- fields that need a rule to read ------------------------------------------------------------------------------
+
+
+def claim_key(claim: PersistentVolumeClaim) -> str:
+    """``namespace/name``."""
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """The name of the class that a claim asks for, empty for none; the old annotation goes before the field."""
+    return claim.metadata.annotations.get(BETA_STORAGE_CLASS, claim.spec.storage_class_name or "")
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """The name of a volume's class, likewise."""
+    return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
+
+
+def requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
+    """The size that a claim asks for. Raises InputError."""
+    return _storage(claim.spec.resources.requests, "PersistentVolumeClaim", claim_key(claim))
+
+
+def volume_storage(volume: PersistentVolume) -> int:
+    """A volume's size in billionths of a byte, the finest that a quantity knows. Raises InputError."""
+    return billionths(_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name))
+
+
+def billionths(quantity: Quantity | None) -> int:
+    """A quantity as an exact integer; none is 0."""
+    return quantity.mantissa * 10 ** (quantity.scale + 9) if quantity else 0
+
+
+def _storage(resources: Resources, kind: str, name: str) -> Quantity | None:
+    return size(resources["storage"], kind, name) if "storage" in resources else None
+
+
+def size(text: str | int | float, kind: str, name: str) -> Quantity:
+    """A quantity of the named object. Raises InputError that names it."""
+    try:
+        return parse(text)
+    except QuantityError as error:
+        raise InputError(error.what, where=f"{kind} {name}", hint=error.hint) from None

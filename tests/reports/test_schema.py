@@ -1,0 +1,37 @@
+"""The JSON Schemas in the package describe the documents that it prints."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+import kschedctl
+from kschedctl.reports.schema import DOCUMENTS, FOLDER, schema_of, schema_text
+
+NODE = {
+    "kind": "Node",
+    "metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "a"}},
+    "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+}
+
+
+def pod(cpu: str, **spec: object) -> dict[str, object]:
+    containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}]
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": containers, **spec}}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_file_is_what_the_structs_say(name: str) -> None:
+    assert (FOLDER / f"{name}.json").read_text() == schema_text(DOCUMENTS[name])
+
+
+@pytest.mark.parametrize(
+    "incoming",
+    [pod("1"), pod("64"), pod("1", schedulingGates=[{"name": "g"}]), pod("1", schedulerName="x"), pod("1", nodeName="n1")],
+    ids=["schedulable", "too large", "gated", "another scheduler's", "bound"],
+)
+def test_an_explanation_follows_its_schema(incoming: dict[str, object]) -> None:
+    cluster = kschedctl.Cluster.from_objects([NODE, incoming])
+    document = kschedctl.explain(cluster, "shop/p").to_dict()
+    jsonschema.validate(document, schema_of(DOCUMENTS["explanation"]))
+    assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Explanation")

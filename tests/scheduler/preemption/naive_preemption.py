@@ -1,0 +1,112 @@
+"""Preemption on one node in plain loops: what the lockstep dry run over all nodes must agree with.
+
+Upstream: SelectVictimsOnNode and filterPodsWithPDBViolation in plugins/defaultpreemption/default_preemption.go,
+MoreImportantPod in pkg/scheduler/util/utils.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from kschedctl.api.objects import Pod, PodDisruptionBudget
+
+
+class NodeState(Protocol):
+    """One node from which pods are taken, and to which they are given back."""
+
+    def remove(self, pod: Pod) -> None: ...
+
+    def add(self, pod: Pod) -> None: ...
+
+    def fits(self) -> bool: ...
+
+
+class Victims(NamedTuple):
+    """``namespace/name`` of the pods to evict in order, and how many of them break a budget."""
+
+    keys: list[str]
+    violations: int
+
+
+EMPTY, HOPELESS = "no victims", "does not fit without them"
+
+
+def select_victims(
+    node: NodeState, pods: Sequence[Pod], priority: int, budgets: Sequence[PodDisruptionBudget]
+) -> Victims | str:
+    """The answer for a node with these pods, for a pod with that priority."""
+    lower = [pod for pod in pods if priority_of(pod) < priority]
+    if not lower:
+        return EMPTY
+    for pod in lower:
+        node.remove(pod)
+    if not node.fits():
+        return HOPELESS
+    violating, others = split_by_budgets(by_importance(lower), budgets)
+    victims = []
+    for pod in [*violating, *others]:
+        node.add(pod)
+        if not node.fits():
+            node.remove(pod)
+            victims.append(pod)
+    violations = sum(pod in violating for pod in victims)
+    if violating and others:
+        victims = by_importance(victims)
+    return Victims([pod.key for pod in victims], violations)
+
+
+def priority_of(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+def by_importance(pods: Sequence[Pod]) -> list[Pod]:
+    """Go's sort of up to twelve elements, by insertion; a pod that did not start starts whenever it is asked."""
+    now = count(int(datetime(2999, 1, 1).timestamp()))
+
+    def start(pod: Pod) -> float:
+        text = pod.status.start_time
+        return datetime.fromisoformat(text).timestamp() if text else next(now)
+
+    def more_important(left: Pod, right: Pod) -> bool:
+        if priority_of(left) != priority_of(right):
+            return priority_of(left) > priority_of(right)
+        asked_first, asked_second = start(left), start(right)
+        return asked_first < asked_second
+
+    return insertion_sort(pods, more_important)
+
+
+def insertion_sort(items: Sequence[Pod], less: Callable[[Pod, Pod], bool]) -> list[Pod]:
+    found = list(items)
+    for i in range(1, len(found)):
+        for j in range(i, 0, -1):
+            if not less(found[j], found[j - 1]):
+                break
+            found[j], found[j - 1] = found[j - 1], found[j]
+    return found
+
+
+def split_by_budgets(
+    pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]
+) -> tuple[list[Pod], list[Pod]]:
+    """The pods whose eviction, one after the other, breaks a budget, and the others."""
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    violating, others = [], []
+    for pod in pods:
+        breaks = False
+        for i, budget in enumerate(budgets):
+            if protects(budget, pod) and pod.metadata.name not in budget.status.disrupted_pods:
+                left[i] -= 1
+                breaks |= left[i] < 0
+        (violating if breaks else others).append(pod)
+    return violating, others
+
+
+def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """For budgets that select by matchLabels alone; an empty selector protects nothing."""
+    wanted = budget.spec.selector.match_labels if budget.spec.selector else {}
+    same_namespace = budget.metadata.namespace == pod.metadata.namespace
+    return bool(wanted) and same_namespace and wanted.items() <= pod.metadata.labels.items()

@@ -1,0 +1,29 @@
+"""What plugins share, against upstream's own tables (plugins/helper; v1.36)."""
+
+from __future__ import annotations
+
+import numpy as np
+from plugin_cases import cases, pod_info, snapshot
+
+from kschedctl.scheduler.default_selector import default_selector, pod_services
+from kschedctl.scheduler.framework import normalize_by_max
+
+
+@cases("helper", "defaultnormalizescore")
+def test_normalize(case):
+    assert case["maxPriority"] == 100
+    scores = np.array(case["scores"], np.int64)
+    assert normalize_by_max(scores, reverse=case["reverse"]).tolist() == case["want"]["scores"]
+
+
+@cases("helper", "podservices")
+def test_pod_services(case):
+    view = snapshot(case)
+    services = pod_services(pod_info(case, view), view.cluster)
+    assert [service.metadata.name for service in services] == case["want"]["services"]
+
+
+@cases("helper", "defaultselector")
+def test_default_selector(case):
+    view = snapshot(case)
+    assert str(default_selector(pod_info(case, view), view.cluster)) == case["want"]["selector"]

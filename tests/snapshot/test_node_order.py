@@ -1,0 +1,50 @@
+"""The order of nodes against upstream's own table (backend/cache/node_tree; v1.36)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_cases import cases
+
+from kschedctl.api.objects import Node, ObjectMeta
+from kschedctl.cluster import convert
+from kschedctl.snapshot.node_order import BETA_ZONE, REGION, ZONE, interleave_zones, zone_key
+
+
+def order(documents):
+    nodes = [convert({"kind": "Node", **document}) for document in documents]
+    return [node.metadata.name for node in interleave_zones(nodes)]
+
+
+@cases("nodetree", "nodeorder")
+def test_order(case):
+    assert order(case.get("nodes", ())) == case["want"]["order"]
+
+
+@cases("nodetree", "nodeorder-ops")
+def test_order_of_what_is_left(case):
+    """Nodes that came and went leave no trace."""
+    added, removed, left = iter(case["nodesToAdd"]), iter(case.get("nodesToRemove") or ()), []
+    for operation in case["operations"]:
+        if operation == "add":
+            left.append(next(added))
+        else:
+            name = next(removed)["metadata"]["name"]
+            left = [node for node in left if node["metadata"]["name"] != name]
+    assert order(left) == case["want"]["order"]
+
+
+def test_deprecated_labels_count_first():
+    labels = {ZONE: "new", BETA_ZONE: "old", REGION: "r"}
+    assert zone_key(Node(ObjectMeta("n", labels=labels))) == ("r", "old")
+
+
+@given(st.lists(st.sampled_from(["", "a", "b", "c"])))
+def test_round_robin(zones):
+    """Each round takes the next node of every zone that still has one, zones in the order in which they appeared."""
+    nodes = [Node(ObjectMeta(str(i), labels={ZONE: zone} if zone else {})) for i, zone in enumerate(zones)]
+    waiting = {zone: [i for i, other in enumerate(zones) if other == zone] for zone in dict.fromkeys(zones)}
+    expected = []
+    while any(waiting.values()):
+        expected += [queue.pop(0) for queue in waiting.values() if queue]
+    assert [int(node.metadata.name) for node in interleave_zones(nodes)] == expected
