@@ -5,9 +5,10 @@ Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,32 @@ from kschedctl.snapshot.pods import PodColumns
 Matrix = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+V = TypeVar("V")
+
+
+class Move(NamedTuple):
+    """A pod of a kind came to a node (sign 1) or left it (-1)."""
+
+    row: int
+    info: int
+    sign: int
+
+
+class Tally:
+    """Sums over the pods of each node, kept up to date along a trail of which ``seen`` moves are in."""
+
+    def __init__(self, weights: Counts, sums: Counts, seen: int) -> None:
+        self.weights, self.sums, self.seen = weights, sums, seen
+
+    def copy(self) -> Tally:
+        return Tally(self.weights, self.sums.copy(), self.seen)
+
+    def brought_up(self, trail: Sequence[Move]) -> Counts:
+        """(N,): the sums after all moves."""
+        for move in trail[self.seen :]:
+            self.sums[move.row] += move.sign * self.weights[move.info]
+        self.seen = len(trail)
+        return self.sums
 
 
 class Settings(NamedTuple):
@@ -51,6 +78,9 @@ class Snapshot:
         self.cluster, self.settings = cluster, settings
         self.nodes = NodeColumns(interleave_zones(map(default_node, cluster.nodes)))
         self.pods = PodColumns(cluster.pods, self.nodes.index, self.stored, settings.requests)
+        self._memo: dict[Hashable, Any] | None = None
+        self._tallies: dict[Hashable, Tally] = {}
+        self._trail: list[Move] = []
 
     def stored(self, pod: Pod) -> Pod:
         """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
@@ -113,11 +143,12 @@ class Snapshot:
                 matrix[i, self.resources[name]] = amount
         return matrix
 
-    def sum_by_node(self, values: Matrix) -> Matrix:
-        """(T, X) by kind of pod -> (N, X): added up over the pods of each node."""
-        bound = self.pods.node >= 0
-        total = np.zeros((len(self.nodes), values.shape[1]), np.int64)
-        np.add.at(total, self.pods.node[bound], values[self.pods.info[bound]])
+    def sum_by_node(self, values: Counts) -> Counts:
+        """(T, ...) by kind of pod -> (N, ...): added up over the pods of each node."""
+        total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
+        counted = values.reshape(len(values), -1).any(axis=1)
+        chosen = np.flatnonzero((self.pods.node >= 0) & counted[self.pods.info])
+        np.add.at(total, self.pods.node[chosen], values[self.pods.info[chosen]])
         return total
 
     @cached_property
@@ -126,11 +157,67 @@ class Snapshot:
 
     # -- counting pods -------------------------------------------------------------------------------------------
 
+    def tally(self, key: Hashable, weights: Callable[[], Counts]) -> Counts:
+        """(N,): weights, (T,) by kind of pod, added up over the pods of each node. Not to be written to.
+
+        ``key`` names the weights: a fork of the snapshot makes them once and keeps their sums as pods come and go.
+        """
+        if self._memo is None:
+            return self.sum_by_node(weights())
+        if key not in self._tallies:
+            made = weights()
+            self._tallies[key] = Tally(made, self.sum_by_node(made), len(self._trail))
+        return self._tallies[key].brought_up(self._trail)
+
     def count_by_node(self, selected: Bools) -> Counts:
         """(N,): how many of the pods selected, (T,) by kind, each node holds."""
-        pods = self.pods
-        chosen = selected[pods.info] & (pods.node >= 0)
-        return np.bincount(pods.node[chosen], minlength=len(self.nodes))
+        return self.sum_by_node(selected.astype(np.int64))
+
+    def memo(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What depends on nodes and kinds of pod, but not on where pods are: made once for all forks."""
+        if self._memo is None:
+            return make()
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: V = self._memo[key]
+        return found
+
+    # -- moving pods ---------------------------------------------------------------------------------------------
+
+    def fork(self) -> Snapshot:
+        """A copy whose pods can be moved by ``assume`` and ``forget``; it remembers what plugins compute."""
+        fork = copy(self)
+        fork.pods = copy(self.pods)
+        fork.pods.node = self.pods.node.copy()
+        fork.requested, fork.nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
+        fork._memo = {} if self._memo is None else self._memo
+        fork._trail = list(self._trail)
+        fork._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
+        return fork
+
+    def assume(self, position: int, row: int) -> None:
+        """Bind a pod of a fork to a node."""
+        self.pods.node[position] = row
+        self._moved(position, row, 1)
+
+    def forget(self, position: int) -> None:
+        """Take a bound pod of a fork off its node."""
+        row = int(self.pods.node[position])
+        self.pods.node[position] = -1
+        self._moved(position, row, -1)
+
+    @property
+    def trail(self) -> Sequence[Move]:
+        """What happened to a fork since it was made, in order."""
+        return self._trail
+
+    def _moved(self, position: int, row: int, sign: int) -> None:
+        info = int(self.pods.info[position])
+        self.requested[row] += sign * self.requests[info]
+        self.nonzero_requested[row] += sign * self.nonzero_requests[info]
+        self._trail.append(Move(row, info, sign))
+        for stale in ("_by_node", "nominated"):
+            self.__dict__.pop(stale, None)
 
     def pods_on(self, row: int) -> list[int]:
         """The positions of the pods bound to a node, in the order of the cluster."""

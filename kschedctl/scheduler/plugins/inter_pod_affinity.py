@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,16 @@ class TopologyCounts:
     counts: Mapping[str, Counts]
 
     @classmethod
-    def of(cls, weights: Mapping[str, Weights], view: Snapshot) -> TopologyCounts:
-        return cls(weights, {key: _by_domain(key, each, view) for key, each in weights.items()})
+    def of(
+        cls, what: str, info: PodInfo, view: Snapshot, weights: Callable[[], Mapping[str, Weights]]
+    ) -> TopologyCounts:
+        """``what`` names the weights of this incoming pod among its others."""
+        found = view.memo((InterPodAffinity.name, what, info), weights)
+        counts = {}
+        for key in found:
+            by_node = view.tally((InterPodAffinity.name, what, info, key), partial(found.__getitem__, key))
+            counts[key] = _by_domain(key, by_node, view)
+        return cls(found, counts)
 
     @property
     def empty(self) -> bool:
@@ -103,15 +111,18 @@ class InterPodAffinity:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_affinity)
         anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
-        against = _terms_against(info, view, lambda other: other.required_anti_affinity)
-        existing = TopologyCounts.of(_weights(against, view), view)
+
+        def against() -> dict[str, Weights]:
+            return _weights(_terms_against(info, view, lambda other: other.required_anti_affinity), view)
+
+        existing = TopologyCounts.of("existing", info, view, against)
         if existing.empty and not affinity and not anti_affinity:
             return PRE_FILTER_SKIP
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.of(_weights_of_all(affinity, view), view),
-            TopologyCounts.of(_weights_of_each(anti_affinity, view), view),
+            TopologyCounts.of("affinity", info, view, lambda: _weights_of_all(affinity, view)),
+            TopologyCounts.of("anti-affinity", info, view, lambda: _weights_of_each(anti_affinity, view)),
             existing,
         )
         return PreFilterResult(state=state)
@@ -134,14 +145,10 @@ class InterPodAffinity:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors():
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
-        weights: dict[str, Weights] = {}
-        matched: dict[str, Bools] = {}
-        for term, kinds, weight in self._score_terms(info, view):
-            weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += weight
-            matched.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.bool_))[kinds] = True
-        if not any(_by_domain(key, kinds.astype(np.int64), view).any() for key, kinds in matched.items()):
+        matches, weights = view.memo((self.name, "terms", info), lambda: self._score_weights(info, view))
+        if TopologyCounts.of("matches", info, view, lambda: matches).empty:
             return PRE_SCORE_SKIP
-        return PreScoreResult(TopologyCounts.of(weights, view))
+        return PreScoreResult(TopologyCounts.of("score", info, view, lambda: weights))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         counts: TopologyCounts = required_state(state, self.name, "PreScore")
@@ -156,6 +163,15 @@ class InterPodAffinity:
         if largest == smallest:
             return np.zeros_like(scores)
         return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)
+
+    def _score_weights(self, info: PodInfo, view: Snapshot) -> tuple[dict[str, Weights], dict[str, Weights]]:
+        """Topology key -> (T,), for a pod of each kind: how many terms match it, and what they add to the score."""
+        matches: dict[str, Weights] = {}
+        weights: dict[str, Weights] = {}
+        for term, kinds, weight in self._score_terms(info, view):
+            for found, amount in ((matches, 1), (weights, weight)):
+                found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += amount
+        return matches, weights
 
     def _score_terms(self, info: PodInfo, view: Snapshot) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
         """Terms with the kinds of pod on whose node they count, and the weight with which they do."""
@@ -210,17 +226,11 @@ def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Snapshot) -> dict[str
     return _weights(((term, selected) for term in terms), view)
 
 
-def _by_domain(key: str, weights: Weights, view: Snapshot) -> Counts:
-    """(V,): the weights, (T,) by kind of pod, added up over the pods in each domain of a topology."""
+def _by_domain(key: str, by_node: Counts, view: Snapshot) -> Counts:
+    """(N,) -> (V,): added up over the nodes in each domain of a topology."""
     column = view.nodes.label(key)
-    relevant = weights != 0
-    pods = view.pods
-    chosen = relevant[pods.info] & (pods.node >= 0)
-    domain = column.codes[pods.node[chosen]]
-    amounts = weights[pods.info[chosen]]
-    total = np.zeros(len(column.values), np.int64)
-    np.add.at(total, domain[domain >= 0], amounts[domain >= 0])
-    return total
+    counted = np.flatnonzero((by_node != 0) & column.present)
+    return np.bincount(column.codes[counted], by_node[counted], minlength=len(column.values)).astype(np.int64)
 
 
 def _any_positive(counts: TopologyCounts, view: Snapshot, delta: Delta) -> Bools:

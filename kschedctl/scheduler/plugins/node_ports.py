@@ -36,7 +36,7 @@ class NodePorts:
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         wanted = required_state(state, self.name, "PreFilter")
-        held = {port for other in view.pods.infos for port in other.host_ports}
+        held = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         refused = np.zeros(len(view.nodes), np.bool_)
         for port in held:
             if any(port.conflicts(mine) for mine in wanted):
@@ -46,8 +46,8 @@ class NodePorts:
 
 def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
     """(N,): the nodes where the port is held; under a hypothesis the last pod with it to come or go decides."""
-    holding = view.pods.where(lambda info: port in info.host_ports)
-    held = view.count_by_node(holding) > 0
+    holding = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
+    held = view.tally(("NodePorts", port), lambda: holding.astype(np.int64)) > 0
     relevant = holding[delta.info]
     held[delta.node[relevant]] = delta.sign[relevant] > 0  # of several changes to a node the last one stays
     return held

@@ -74,14 +74,14 @@ class Constraint(NamedTuple):
 class Spread:
     """One constraint on one cluster: V domains, and of N nodes which domain each is in and whether it counts.
 
-    ``counts`` (V,): matching pods on the eligible nodes of each domain; ``exists`` (V,): it has an eligible node.
+    ``exists`` (V,): the domain has an eligible node; ``counts`` (V,): matching pods on its eligible nodes.
     """
 
     constraint: Constraint
     column: LabelColumn
     eligible: Bools
-    counts: Counts
     exists: Bools
+    counts: Counts
 
     def matched(self, change: Counts) -> tuple[Counts, Counts]:
         """(N,) each: pods in the node's domain, changed by ``change``, and the global minimum then."""
@@ -126,33 +126,35 @@ class PodTopologySpread:
             raise PluginError(f"get constraints from pod: {error}") from None
         if not constraints:
             return PRE_FILTER_SKIP
-        complete = _has_all_keys(constraints, view)
-        return PreFilterResult(state=[self.spread(c, info, view, complete) for c in constraints])
+        return PreFilterResult(state=[self.spread(c, constraints, info, view) for c in constraints])
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         spreads: list[Spread] = required_state(state, self.name, "PreFilter")
         passing = np.ones(len(view.nodes), np.bool_)
-        complete = _has_all_keys([s.constraint for s in spreads], view)
         for spread in spreads:
             missing = passing & ~spread.column.present
             yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
             passing &= ~missing
-            here, minimum = spread.matched(_change(spread, info, view, delta, complete))
+            here, minimum = spread.matched(_change(spread, info, view, delta))
             skew = here + spread.constraint.selects(info) - minimum
             uneven = passing & (skew > spread.constraint.max_skew)
             excess = (skew - spread.constraint.max_skew).astype(np.float64)
             yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
             passing &= ~uneven
 
-    def spread(self, constraint: Constraint, info: PodInfo, view: Snapshot, complete: Bools) -> Spread:
+    def spread(self, constraint: Constraint, among: list[Constraint], info: PodInfo, view: Snapshot) -> Spread:
         """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
         column = view.nodes.label(constraint.topology_key)
-        eligible = complete & self.included(constraint, info, view)
-        domains = column.codes[eligible]
-        pods = view.count_by_node(_counted(constraint, info, view))[eligible]
-        counts = np.bincount(domains, pods, minlength=len(column.values)).astype(np.int64)
-        exists = np.bincount(domains, minlength=len(column.values)) > 0
-        return Spread(constraint, column, eligible, counts, exists)
+        size = len(column.values)
+
+        def eligible() -> tuple[Bools, Bools]:
+            nodes = _has_all_keys(among, view) & self.included(constraint, info, view)
+            return nodes, np.bincount(column.codes[nodes], minlength=size) > 0
+
+        nodes, exists = view.memo((self.name, "eligible", info, constraint), eligible)
+        pods = _matching_pods(constraint, info, view)
+        counts = np.bincount(column.codes[nodes], pods[nodes], minlength=size).astype(np.int64)
+        return Spread(constraint, column, nodes, exists, counts)
 
     def included(self, constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
         """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
@@ -186,6 +188,9 @@ class PodTopologySpread:
 
     def constraints(self, info: PodInfo, view: Snapshot, action: str) -> list[Constraint]:
         """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
+        return view.memo((self.name, action, info), lambda: self._constraints(info, view, action))
+
+    def _constraints(self, info: PodInfo, view: Snapshot, action: str) -> list[Constraint]:
         if info.spec.topology_spread_constraints:
             return self._complete(info.spec.topology_spread_constraints, info, action)
         constraints = self._complete(self.defaults, info, action)
@@ -256,11 +261,14 @@ class PodTopologySpread:
     ) -> npt.NDArray[np.float64]:
         """(F,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
         column = view.nodes.label(constraint.topology_key)
-        pods = view.count_by_node(_counted(constraint, info, view))
+        pods = _matching_pods(constraint, info, view)
         if constraint.topology_key == HOSTNAME:
             counts, size = pods[rows], int(complete[rows].sum())
         else:
-            counting = complete & self.included(constraint, info, view)
+            included = view.memo(
+                (self.name, "included", info, constraint), lambda: self.included(constraint, info, view)
+            )
+            counting = complete & included
             domain = _with_unlabelled(column)
             here = domain[rows[complete[rows]]]
             size = len(np.unique(here))
@@ -270,19 +278,24 @@ class PodTopologySpread:
         return np.where(column.present[rows], value, 0.0)
 
 
-def _counted(constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
-    """(T,): the pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none."""
-    if constraint.selector == EVERYTHING:
-        return np.zeros(len(view.pods.infos), np.bool_)
-    return view.pods.matching(constraint.selector, frozenset((info.namespace,))) & ~view.pods.terminating
+def _matching_pods(constraint: Constraint, info: PodInfo, view: Snapshot) -> Counts:
+    """(N,): the pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none."""
+
+    def weights() -> Counts:
+        if constraint.selector == EVERYTHING:
+            return np.zeros(len(view.pods.infos), np.int64)
+        selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
+        return (selected & ~view.pods.terminating).astype(np.int64)
+
+    return view.tally((PodTopologySpread.name, constraint.selector, info.namespace), weights)
 
 
-def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta, complete: Bools) -> Counts:
+def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta) -> Counts:
     """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
     if not delta:
         return np.zeros(len(view.nodes), np.int64)
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
-    return np.where(spread.eligible & complete, delta.counts(selected, len(view.nodes)), 0)
+    return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
 
 
 def _has_all_keys(constraints: Sequence[Constraint], view: Snapshot) -> Bools:
