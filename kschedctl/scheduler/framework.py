@@ -98,8 +98,9 @@ PRE_SCORE_SKIP = PreScoreResult(skip=True)
 class Plugin(Protocol):
     """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
 
-    A plugin whose Filter does not depend on the pods of a node may say so by an attribute ``ignores_pods = True``:
-    under a hypothesis about pods it is then not asked again.
+    Two attributes spare it questions. ``ignores_pods = True``: its answers do not depend on any other pod, so that
+    they hold under a hypothesis about pods and after pods moved. ``skips_for_good = True``: where its PreFilter skips a
+    pod, it does so whatever other pods there are.
     """
 
     name: str

@@ -96,6 +96,11 @@ class PodInfo:
             missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
         return self.amounts(self.options._replace(non_missing=missing)) if missing else self.requests
 
+    @cached_property
+    def incoming_requests(self) -> dict[str, int]:
+        """What a pod that was not started yet asks of a node: its status does not count. Raises InputError."""
+        return self.amounts(self.options._replace(use_status=False))
+
     def amounts(self, options: Options) -> dict[str, int]:
         """The requests under other options, as integers. Raises InputError that names the pod."""
         try:
@@ -129,6 +134,7 @@ class PodInfo:
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
         return self._terms(_preferred(self._pod_anti_affinity))
 
+    @cached_property
     def affinity_errors(self) -> list[str]:
         """The groups of terms of which a selector cannot be parsed, in upstream's order and words."""
         groups = {

@@ -146,7 +146,7 @@ class Snapshot:
     def sum_by_node(self, values: Counts) -> Counts:
         """(T, ...) by kind of pod -> (N, ...): added up over the pods of each node."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        counted = values.reshape(len(values), -1).any(axis=1)
+        counted = values.any(axis=tuple(range(1, values.ndim)))
         chosen = np.flatnonzero((self.pods.node >= 0) & counted[self.pods.info])
         np.add.at(total, self.pods.node[chosen], values[self.pods.info[chosen]])
         return total
@@ -186,6 +186,7 @@ class Snapshot:
 
     def fork(self) -> Snapshot:
         """A copy whose pods can be moved by ``assume`` and ``forget``; it remembers what plugins compute."""
+        _ = self.allocatable, self.requests, self.nonzero_requests  # made once, and shared
         fork = copy(self)
         fork.pods = copy(self.pods)
         fork.pods.node = self.pods.node.copy()
@@ -194,6 +195,15 @@ class Snapshot:
         fork._trail = list(self._trail)
         fork._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         return fork
+
+    def narrowed(self, rows: npt.NDArray[np.int64]) -> Snapshot:
+        """The resources of some nodes alone, for plugins that look at nothing else."""
+        narrow = object.__new__(Snapshot)
+        narrow.__dict__.update(self.__dict__)
+        narrow.nodes = NodeColumns([self.nodes.objects[row] for row in rows.tolist()])
+        narrow.allocatable = self.allocatable[rows]
+        narrow.requested, narrow.nonzero_requested = self.requested[rows], self.nonzero_requested[rows]
+        return narrow
 
     def assume(self, position: int, row: int) -> None:
         """Bind a pod of a fork to a node."""
@@ -216,8 +226,7 @@ class Snapshot:
         self.requested[row] += sign * self.requests[info]
         self.nonzero_requested[row] += sign * self.nonzero_requests[info]
         self._trail.append(Move(row, info, sign))
-        for stale in ("_by_node", "nominated"):
-            self.__dict__.pop(stale, None)
+        self.__dict__.pop("_by_node", None)
 
     def pods_on(self, row: int) -> list[int]:
         """The positions of the pods bound to a node, in the order of the cluster."""
@@ -238,16 +247,19 @@ class Snapshot:
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def nominated(self) -> list[tuple[int, int]]:
         """(row, pod) of the unbound pods of this scheduler that were promised a node."""
+        return [(row, position) for row, position in self._nominations if self.pods.node[position] < 0]
+
+    @cached_property
+    def _nominations(self) -> list[tuple[int, int]]:
         found = []
-        for position in np.flatnonzero(self.pods.node < 0).tolist():
-            pod = self.pods.objects[position]
+        for position, pod in enumerate(self.pods.objects):
             row = self.nodes.index.get(pod.status.nominated_node_name)
-            served = self.pods.infos[self.pods.info[position]].spec.scheduler_name in self.settings.served
-            if row is not None and served and not pod.spec.node_name:
-                found.append((row, position))
+            if row is not None and not pod.spec.node_name:
+                served = self.pods.infos[self.pods.info[position]].spec.scheduler_name in self.settings.served
+                found += [(row, position)] if served else []
         return found
 
     def nominated_against(self, info: PodInfo) -> Delta:

@@ -22,6 +22,7 @@ class ImageLocality:
     """
 
     name = "ImageLocality"
+    ignores_pods = True
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)

@@ -107,7 +107,7 @@ class InterPodAffinity:
     # -- Filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
-        if errors := info.affinity_errors():
+        if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_affinity)
         anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
@@ -143,7 +143,7 @@ class InterPodAffinity:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
-        if errors := info.affinity_errors():
+        if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
         matches, weights = view.memo((self.name, "terms", info), lambda: self._score_weights(info, view))
         if TopologyCounts.of("matches", info, view, lambda: matches).empty:

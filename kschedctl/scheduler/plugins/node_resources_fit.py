@@ -40,7 +40,7 @@ class NodeResourcesFit:
         self.strategy = args.scoring_strategy
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
-        return PreFilterResult(state=info.amounts(info.options._replace(use_status=False)))
+        return PreFilterResult(state=info.incoming_requests)
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         requests: dict[str, int] = required_state(state, self.name, "PreFilter")
@@ -84,6 +84,9 @@ def _insufficient(name: str, request: int, usage: Usage) -> Iterator[Rejection]:
     """One rejection for the nodes that are too small, one for those that are too full."""
     column = usage.of(name)
     lacking = request - (column.allocatable - column.used)
+    short = lacking > 0
+    if not short.any():
+        return
     small = request > column.allocatable
 
     def fact(row: int) -> str:
@@ -92,4 +95,4 @@ def _insufficient(name: str, request: int, usage: Usage) -> Iterator[Rejection]:
         return f"{name}: {asked} requested, {names.readable(name, free)} free of {offered}"
 
     for mask, code in ((small, Code.UNRESOLVABLE), (~small, Code.UNSCHEDULABLE)):
-        yield Rejection(mask & (lacking > 0), code, f"Insufficient {name}", fact, lacking.astype(np.float64))
+        yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))

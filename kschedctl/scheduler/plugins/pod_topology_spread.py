@@ -107,6 +107,7 @@ class PodTopologySpread:
     """
 
     name = "PodTopologySpread"
+    skips_for_good = True
 
     def __init__(
         self, args: PodTopologySpreadArgs, match_label_keys: bool, inclusion_policies: bool, comparison_operators: bool

@@ -1,0 +1,107 @@
+"""NodeVolumeLimits: nodes to which a CSI driver cannot attach as many volumes more as the pod needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api.objects import Volume
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection
+from kschedctl.scheduler.volumes.attachments import (
+    AttachedVolume,
+    Counts,
+    NodeAttachments,
+    attachable_volumes,
+    node_attachments,
+)
+from kschedctl.scheduler.volumes.csi_migration import plugin_of
+from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
+from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, listers
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) exceed max volume count"
+
+
+class NodeVolumeLimits:
+    """Rejects nodes whose CSINode limits a driver to fewer volumes than it would have attached with the pod's.
+
+    Upstream: pkg/scheduler/framework/plugins/nodevolumelimits (v1.36). A volume that several pods of a node use counts
+    once. ``limit_scaling`` (gate VolumeLimitScaling): a driver may also ask to be installed where its volumes go.
+    """
+
+    name = "NodeVolumeLimits"
+    skips_for_good = True
+
+    def __init__(self, limit_scaling: bool = False) -> None:
+        self.limit_scaling = limit_scaling
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        return PreFilterResult() if any(map(_may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        found = listers(view)
+        for migrated, rows in ((True, found.csi_nodes.present), (False, ~found.csi_nodes.present)):
+            if rows.any():
+                yield from self._filter(info, view, rows, migrated, delta)
+
+    def _filter(self, info: PodInfo, view: Snapshot, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
+        """The answer for nodes that all have, or all lack, a CSINode."""
+        found = listers(view)
+        try:
+            volumes = attachable_volumes(info, found, migrated, new=True)
+        except NotFoundError as missing:
+            yield Rejection(rows, Code.UNRESOLVABLE, str(missing))
+            return
+        except PluginError as error:
+            yield Rejection(rows, Code.ERROR, str(error))
+            return
+        for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
+            refused = rows & _requires_driver(driver, found) & ~found.csi_nodes.has_driver(driver)
+            yield Rejection(refused, Code.UNSCHEDULABLE, f"{driver} CSI driver is not installed on the node")
+            rows = rows & ~refused
+        rows = rows & found.csi_nodes.limited
+        if not volumes or not rows.any():
+            return
+        attached = node_attachments(view, delta)
+        for refused, text in attached.errors(view, delta):
+            yield Rejection(rows & refused, Code.ERROR, text)
+            rows = rows & ~refused
+        yield _over_limit(volumes, rows, found, attached)
+
+
+def _over_limit(volumes: list[AttachedVolume], rows: Bools, found: Listers, attached: NodeAttachments) -> Rejection:
+    """The nodes on which some driver would exceed its limit. Volumes that a pod of the node uses are no new ones."""
+    refused, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
+    facts: list[tuple[Bools, Callable[[int], str]]] = []
+    for driver in dict.fromkeys(volume.driver for volume in volumes):
+        limits, used = found.csi_nodes.limits(driver), attached.count(driver)
+        new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
+        over = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
+        refused |= over
+        distance[over] = np.maximum(distance, used + new - limits)[over]
+        facts.append((over, partial(_describe, driver, limits, used, new)))
+    return Rejection(
+        refused,
+        Code.UNSCHEDULABLE,
+        REASON,
+        lambda row: "; ".join(describe(row) for over, describe in facts if over[row]),
+        distance,
+    )
+
+
+def _describe(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> str:
+    return f"driver {driver} has {used[row]} of {limits[row]} volumes attached, the pod brings {new[row]} more"
+
+
+def _may_attach(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or plugin_of(volume) is not None
+
+
+def _requires_driver(driver: str, found: Listers) -> bool:
+    known = found.drivers.get(driver)
+    return known is not None and known.spec.prevent_pod_scheduling_if_missing is True

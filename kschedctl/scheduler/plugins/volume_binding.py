@@ -1,0 +1,155 @@
+"""VolumeBinding: volumes that cannot be reached from a node, and claims that nothing on it can satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    Code,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    Status,
+)
+from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
+from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
+from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
+from kschedctl.scheduler.volumes.facts import bind_conflict, missing, node_conflict, not_enough_space
+from kschedctl.scheduler.volumes.listers import (
+    Listers,
+    NotFoundError,
+    check_owner,
+    claim_key,
+    claim_volumes,
+    listers,
+)
+from kschedctl.scheduler.volumes.matching import NONE
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+
+
+class NodeVolumes(NamedTuple):
+    """What would be done on one node: claim -> PersistentVolume to bind it to, and the claims to provision."""
+
+    bindings: dict[str, str]
+    provisions: tuple[str, ...]
+
+
+class BindingState:
+    """The pod's claims, and the search on all nodes, made when it is first asked for."""
+
+    def __init__(self, claims: PodVolumeClaims, found: Listers, attributes_class: bool) -> None:
+        self.claims, self.listers, self.attributes_class = claims, found, attributes_class
+
+    @cached_property
+    def volumes(self) -> PodVolumes:
+        return PodVolumes(self.claims, self.listers, self.attributes_class)
+
+
+class VolumeBinding:
+    """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
+    a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring) it
+    prefers nodes by the utilization of the storage that the claims would take.
+
+    Upstream: pkg/scheduler/framework/plugins/volumebinding (v1.36). ``attributes_class``: gate VolumeAttributesClass.
+    """
+
+    name = "VolumeBinding"
+    ignores_pods = True
+
+    def __init__(self, shape: Sequence[UtilizationShapePoint] | None = None, attributes_class: bool = True) -> None:
+        scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+        self.points = [(point.utilization, point.score * scale) for point in shape or ()]
+        self.attributes_class = attributes_class
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        found = listers(view)
+        try:
+            claims = [_usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
+        except (NotFoundError, PluginError) as problem:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
+        if not claims:
+            return PRE_FILTER_SKIP
+        sorted_claims = pod_volume_claims(claims, found)
+        if sorted_claims.immediate:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)))
+        return PreFilterResult(state=BindingState(sorted_claims, found, self.attributes_class))
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        if state is None:
+            raise PluginError("not found")
+        volumes: PodVolumes = state.volumes
+        for mask, text in volumes.errors:
+            yield Rejection(mask, Code.ERROR, text)
+        ok = ~volumes.failed()
+        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], str]], ...] = (
+            (volumes.node_conflict, REASON_NODE_CONFLICT, node_conflict),
+            (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
+            (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),
+            (volumes.missing, REASON_MISSING, missing),
+        )
+        for culprits, reason, describe in refusals:
+            yield Rejection(
+                ok & (culprits != NONE),
+                Code.UNRESOLVABLE,
+                reason,
+                lambda row, describe=describe: describe(volumes, int(row)),  # type: ignore[misc]
+            )
+
+    def bindings(self, info: PodInfo, view: Snapshot, state: Any, row: int) -> NodeVolumes:
+        """What would be bound and provisioned on a node that passes; ``state`` is what ``pre_filter`` left."""
+        if state is None:
+            return NodeVolumes({}, ())
+        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
+        return NodeVolumes(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
+
+    # -- Score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        return PreScoreResult(self.pre_filter(info, view).state) if self.points else PRE_SCORE_SKIP
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        if state is None or not self.points:
+            return np.zeros(len(rows), np.int64)
+        return score_by_capacity(self.points, state.volumes, rows)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+def _usable_claim(info: PodInfo, found: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+    """The claim, unless it is in a state in which no pod can use it. Raises NotFoundError, PluginError."""
+    try:
+        claim = found.claim(info.namespace, name)
+    except NotFoundError:
+        if not ephemeral:
+            raise
+        waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+        raise NotFoundError(f'{waiting} "{name}"') from None
+    if claim.status.phase == "Lost":
+        volume = claim.spec.volume_name
+        raise PluginError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"')
+    if claim.metadata.deletion_timestamp is not None:
+        raise PluginError(f'persistentvolumeclaim "{name}" is being deleted')
+    if ephemeral:
+        check_owner(info.pod, claim)
+    return claim

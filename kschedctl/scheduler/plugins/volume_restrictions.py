@@ -1,0 +1,139 @@
+"""VolumeRestrictions: disks that one node must not mount twice, and claims that only one pod may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import Volume
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON_DISK = "node(s) had no available disk"
+REASON_READ_WRITE_ONCE_POD = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+class RestrictionState(NamedTuple):
+    """The pod's claims that no other pod may use, and how many of them one does."""
+
+    claims: frozenset[str]
+    conflicts: int
+
+
+class VolumeRestrictions:
+    """Rejects nodes that have the pod's in-line disk mounted in a way that does not allow for another mount, and all
+    nodes while another pod uses its ReadWriteOncePod claim.
+
+    Upstream: pkg/scheduler/framework/plugins/volumerestrictions (v1.36). Like there, pods that come or go in a
+    hypothesis are compared by the claim's name only, whatever their namespace.
+    """
+
+    name = "VolumeRestrictions"
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        try:
+            claims = frozenset(_exclusive_claims(info, listers(view)))
+        except NotFoundError as missing:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(missing),)))
+        conflicts = sum(bool(_users(info.namespace, name, view).any()) for name in claims)
+        if not conflicts and not any(map(_is_restricted, info.spec.volumes)):
+            return PRE_FILTER_SKIP
+        return PreFilterResult(state=RestrictionState(claims, conflicts))
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        holders = _holders(info, view)
+        mounted = view.count_by_node(holders) + delta.counts(holders, len(view.nodes)) > 0
+        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _disk_fact(info, view, int(row)))
+        if state is None:
+            raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
+        used = state.conflicts + _change(state.claims, view, delta) > 0
+        reason = REASON_READ_WRITE_ONCE_POD
+        yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _claim_fact(info, state, view))
+
+
+def _exclusive_claims(info: PodInfo, found: Listers) -> Iterator[str]:
+    """Raises NotFoundError."""
+    for name in _claim_names(info):
+        if READ_WRITE_ONCE_POD in found.claim(info.namespace, name).spec.access_modes:
+            yield name
+
+
+def _claim_names(info: PodInfo) -> list[str]:
+    volumes = info.spec.volumes
+    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
+
+
+def _users(namespace: str, claim: str, view: Snapshot) -> Bools:
+    """(P,): the pods on nodes that use a claim."""
+    kinds = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
+    return kinds[view.pods.info] & (view.pods.node >= 0)
+
+
+def _change(claims: frozenset[str], view: Snapshot, delta: Delta) -> npt.NDArray[np.int64]:
+    """(N,): by how much the uses of the claims change on each node."""
+    changes = np.zeros(len(view.nodes), np.int64)
+    if delta and claims:
+        names = [_claim_names(view.pods.infos[kind]) for kind in delta.info.tolist()]
+        uses = np.array([sum(name in claims for name in found) for found in names], np.int64)
+        np.add.at(changes, delta.node, delta.sign * uses)
+    return changes
+
+
+def _is_restricted(volume: Volume) -> bool:
+    sources = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
+    return any(source is not None for source in sources)
+
+
+def _holders(info: PodInfo, view: Snapshot) -> Bools:
+    """(T,): the kinds of pods that have a disk of this one in the way."""
+    if not any(map(_is_restricted, info.spec.volumes)):
+        return np.zeros(len(view.pods.infos), np.bool_)
+    return view.pods.where(lambda other: _conflict(info, other) is not None)
+
+
+def _conflict(info: PodInfo, other: PodInfo) -> str | None:
+    """The disk that both have in-line and that cannot be mounted twice, in words."""
+    theirs = [volume for volume in other.spec.volumes if _is_restricted(volume)]
+    for mine in info.spec.volumes if theirs else ():
+        for volume in theirs:
+            if disk := _shared_disk(mine, volume):
+                return disk
+    return None
+
+
+def _shared_disk(mine: Volume, other: Volume) -> str | None:
+    """GCE, iSCSI and RBD disks may be shared by read-only mounts; EBS volumes may not be shared at all."""
+    gce, ebs, iscsi, rbd = mine.gce_persistent_disk, mine.aws_elastic_block_store, mine.iscsi, mine.rbd
+    if gce and (theirs := other.gce_persistent_disk) and gce.pd_name == theirs.pd_name:
+        return None if gce.read_only and theirs.read_only else f"GCE disk {gce.pd_name}"
+    if ebs and (volume := other.aws_elastic_block_store) and ebs.volume_id == volume.volume_id:
+        return f"EBS volume {ebs.volume_id}"
+    if iscsi and (target := other.iscsi) and iscsi.iqn == target.iqn:
+        return None if iscsi.read_only and target.read_only else f"iSCSI target {iscsi.iqn}"
+    if rbd and (image := other.rbd) and (rbd.pool, rbd.image) == (image.pool, image.image):
+        apart = set(rbd.monitors).isdisjoint(image.monitors)
+        return None if apart or (rbd.read_only and image.read_only) else f"RBD image {rbd.pool}/{rbd.image}"
+    return None
+
+
+def _disk_fact(info: PodInfo, view: Snapshot, row: int) -> str:
+    for position in np.flatnonzero(view.pods.node == row).tolist():
+        if disk := _conflict(info, view.pods.infos[view.pods.info[position]]):
+            return f"{disk} is mounted by {view.pods.objects[position].key}"
+    return "the disk is mounted by a nominated pod"
+
+
+def _claim_fact(info: PodInfo, state: RestrictionState, view: Snapshot) -> str:
+    for name in sorted(state.claims):
+        for position in np.flatnonzero(_users(info.namespace, name, view)).tolist():
+            user, node = view.pods.objects[position].key, view.nodes.names[view.pods.node[position]]
+            return f"claim {info.namespace}/{name} is used by {user} on {node}"
+    return "the claim is used by a nominated pod"

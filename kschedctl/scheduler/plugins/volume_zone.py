@@ -1,0 +1,128 @@
+"""VolumeZone: bound volumes whose zone or region labels the node does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from kschedctl.scheduler.volumes.listers import (
+    WAIT_FOR_FIRST_CONSUMER,
+    Listers,
+    NotFoundError,
+    claim_class,
+    claim_key,
+    claim_volumes,
+    listers,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "node(s) had no available volume zone"
+REASON_NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
+REASON_NO_VOLUME_NAME = "PersistentVolume had no name"
+REASON_NO_CLASS = "PersistentVolumeClaim had no pv name and storageClass name"
+
+LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+STABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""Old label -> the one by which it was replaced."""
+
+
+class VolumeTopology(NamedTuple):
+    """A zone or region label of a volume: the values that it allows, and the claim through which the pod uses it."""
+
+    volume: str
+    claim: str
+    key: str
+    values: frozenset[str]
+
+
+class UnboundError(Exception):
+    """A claim without a volume that should have one."""
+
+
+class VolumeZone:
+    """Rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
+
+    Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36). Ephemeral volumes are not looked at, as there.
+    """
+
+    name = "VolumeZone"
+    ignores_pods = True
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        try:
+            found = _volume_topologies(info, listers(view))
+        except (NotFoundError, UnboundError) as problem:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
+        return PreFilterResult(state=found) if found else PRE_FILTER_SKIP
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        if state is None:  # without PreFilter the volumes are looked up here
+            result = self.pre_filter(info, view)
+            for reason in result.status.reasons:
+                yield Rejection(np.ones(len(view.nodes), np.bool_), Code.UNRESOLVABLE, reason)
+            state = result.state or ()
+        labelled = np.logical_or.reduce([view.nodes.label(key).present for key in LABELS])
+        outside = np.zeros(len(view.nodes), np.bool_)
+        for topology in state:
+            outside |= labelled & ~_inside(topology, view.nodes)
+        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _describe(state, view.nodes, int(row)))
+
+
+def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
+    """Those of the pod's bound claims. Raises NotFoundError, UnboundError."""
+    topologies = []
+    for _, name, ephemeral in claim_volumes(info.pod):
+        if ephemeral:
+            continue
+        if not name:
+            raise UnboundError(REASON_NO_CLAIM_NAME)
+        claim = found.claim(info.namespace, name)
+        if not claim.spec.volume_name:
+            _check_unbound(claim_class(claim), found)
+            continue
+        volume = found.volume(claim.spec.volume_name)
+        for key in LABELS:
+            values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
+            if all(values):  # upstream ignores a label with an empty value in it
+                topologies.append(VolumeTopology(volume.metadata.name, claim_key(claim), key, frozenset(values)))
+    return topologies
+
+
+def _check_unbound(name: str, found: Listers) -> None:
+    """Only a claim that waits for its first consumer may be without a volume. Raises NotFoundError, UnboundError."""
+    if not name:
+        raise UnboundError(REASON_NO_CLASS)
+    if found.storage_class(name).volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        raise UnboundError(REASON_NO_VOLUME_NAME)
+
+
+def _inside(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
+    """(N,): the nodes with one of the values; where the old label is absent, the new one counts."""
+    column = nodes.label(topology.key)
+    inside = _has_value(topology.key, topology.values, nodes)
+    if topology.key in STABLE:
+        inside |= ~column.present & _has_value(STABLE[topology.key], topology.values, nodes)
+    return inside
+
+
+def _has_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
+    column = nodes.label(key)
+    return np.array([*(value in values for value in column.values), False])[column.codes]
+
+
+def _describe(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> str:
+    labels = nodes.objects[row].metadata.labels
+    for volume, claim, key, values in topologies:
+        value = labels.get(key, labels.get(STABLE.get(key, key)))
+        if value not in values:
+            place = "has no such label" if value is None else f"is in {value}"
+            wanted = " or ".join(sorted(values))
+            return f"PersistentVolume {volume} of claim {claim} is in {key}={wanted}, the node {place}"
+    return ""
