@@ -1,0 +1,296 @@
+"""Workload manifests, and the pods that their controllers would make of them.
+
+Upstream: pkg/controller/{replicaset,statefulset,job,daemon,replication} and apps/v1, batch/v1 (v1.36). Names that
+controllers choose at random get a number instead, so that an answer can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
+from kschedctl.api.objects import (
+    Affinity,
+    LabelSelector,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    PodTemplateSpec,
+    ReplicationControllerSpec,
+    SelectorRequirement,
+    Struct,
+    Toleration,
+    Volume,
+    WorkloadSpec,
+)
+from kschedctl.api.tolerations import find_untolerated
+
+
+class StatefulSetOrdinals(Struct, frozen=True):
+    start: int = 0
+
+
+class StatefulSetSpec(Struct, frozen=True):
+    replicas: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
+    ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
+    selector: LabelSelector | None = None
+
+
+class StatefulSet(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class DeploymentRollingUpdate(Struct, frozen=True):
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class DeploymentStrategy(Struct, frozen=True):
+    type: str = ""
+    rolling_update: DeploymentRollingUpdate | None = None
+
+
+class DeploymentSpec(Struct, frozen=True):
+    replicas: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    strategy: DeploymentStrategy = DeploymentStrategy()
+    selector: LabelSelector | None = None
+
+
+class Deployment(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class Replicated(Struct, frozen=True):
+    """A ReplicaSet."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class DaemonSet(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class ReplicationControllerManifest(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class JobSpec(Struct, frozen=True):
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Job(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class JobTemplateSpec(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Struct, frozen=True):
+    suspend: bool | None = None
+    job_template: JobTemplateSpec = JobTemplateSpec()
+
+
+class CronJob(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
+
+
+KINDS: dict[str, type[Struct]] = {
+    "Pod": Pod,
+    "Deployment": Deployment,
+    "ReplicaSet": Replicated,
+    "ReplicationController": ReplicationControllerManifest,
+    "StatefulSet": StatefulSet,
+    "DaemonSet": DaemonSet,
+    "Job": Job,
+    "CronJob": CronJob,
+}
+"""The kinds that make pods."""
+
+
+def decode(document: dict[str, object]) -> Struct:
+    """One workload document, typed. Raises msgspec.ValidationError."""
+    found: Struct = msgspec.convert(document, KINDS[str(document["kind"])])
+    return found
+
+
+class Made(Struct, frozen=True):
+    """What a controller makes of one workload: pods, in the order of their creation, and claims for volumes."""
+
+    workload: str
+    pods: tuple[Pod, ...] = ()
+    claims: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def make(workload: Struct, nodes: Sequence[Node]) -> Made:
+    """The pods of a workload: replicas, or for a DaemonSet one for each node that it would run on."""
+    meta: ObjectMeta | PodMeta = workload.metadata  # type: ignore[attr-defined]
+    namespace = meta.namespace or DEFAULT_NAMESPACE
+    kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
+    name = meta.name or f"{meta.generate_name}0"
+    claims: tuple[PersistentVolumeClaim, ...] = ()
+    match workload:
+        case Pod():
+            pods = (replace(workload, metadata=replace(workload.metadata, name=name, namespace=namespace)),)
+        case Deployment():
+            pods = _replicas(workload.spec.template, workload.spec.replicas, f"{name}-new", namespace, "ReplicaSet")
+        case Replicated():
+            pods = _replicas(workload.spec.template, workload.spec.replicas, name, namespace, kind)
+        case ReplicationControllerManifest():
+            template = workload.spec.template or PodTemplateSpec()
+            pods = _replicas(template, workload.spec.replicas, name, namespace, kind)
+        case StatefulSet():
+            pods, claims = _stateful(workload, namespace)
+        case DaemonSet():
+            pods = tuple(_daemons(workload, namespace, nodes))
+        case Job():
+            pods = _job(workload.spec, name, namespace)
+        case CronJob():
+            pods = _job(workload.spec.job_template.spec, f"{name}-0", namespace)
+    return Made(f"{kind} {namespace}/{name}", pods, claims)
+
+
+def _count(replicas: int | None) -> int:
+    return 1 if replicas is None else replicas
+
+
+def _replicas(template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str) -> tuple[Pod, ...]:
+    return tuple(_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_count(replicas)))
+
+
+def _pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
+    version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
+    owners = (OwnerReference(kind, owner, version, controller=True),)
+    meta = PodMeta(name, namespace, labels=template.metadata.labels, owner_references=owners)
+    return Pod(meta, template.spec, PodStatus("Pending"))
+
+
+def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
+    """Ordinal names, the ordinal's labels, and a claim for each volume claim template."""
+    spec, name = workload.spec, workload.metadata.name
+    pods: list[Pod] = []
+    claims: list[PersistentVolumeClaim] = []
+    for ordinal in range(spec.ordinals.start, spec.ordinals.start + _count(spec.replicas)):
+        own = f"{name}-{ordinal}"
+        pod = _pod(spec.template, own, namespace, "StatefulSet", name)
+        labels = {
+            **pod.metadata.labels,
+            "statefulset.kubernetes.io/pod-name": own,
+            "apps.kubernetes.io/pod-index": str(ordinal),
+        }
+        volumes = list(pod.spec.volumes)
+        for template in spec.volume_claim_templates:
+            claim = f"{template.metadata.name}-{own}"
+            source = PersistentVolumeClaimVolumeSource(claim)
+            volumes = [v for v in volumes if v.name != template.metadata.name]
+            volumes.append(Volume(template.metadata.name, persistent_volume_claim=source))
+            claims.append(replace(template, metadata=replace(template.metadata, name=claim, namespace=namespace)))
+        pods.append(
+            replace(pod, metadata=replace(pod.metadata, labels=labels), spec=replace(pod.spec, volumes=tuple(volumes)))
+        )
+    return tuple(pods), tuple(claims)
+
+
+def _job(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
+    """As many pods as run side by side; a suspended job has none."""
+    if spec.suspend:
+        return ()
+    parallelism = _count(spec.parallelism)
+    count = parallelism if spec.completions is None else min(parallelism, spec.completions)
+    pods = _replicas(spec.template, count, name, namespace, "Job")
+    labelled = []
+    for index, pod in enumerate(pods):
+        labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}
+        if spec.completion_mode == "Indexed":
+            labels["batch.kubernetes.io/job-completion-index"] = str(index)
+        labelled.append(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+    return tuple(labelled)
+
+
+# -- DaemonSets ---------------------------------------------------------------------------------------------------
+
+_DAEMON_TOLERATIONS = tuple(
+    Toleration(key=f"node.kubernetes.io/{name}", operator="Exists", effect=effect)
+    for name, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+"""What the DaemonSet controller adds to its pods; with host networking also network-unavailable."""
+
+
+def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
+    """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
+    spec = _with_daemon_tolerations(workload.spec.template.spec)
+    template = replace(workload.spec.template, spec=spec)
+    required = required_node_affinity(spec)
+    for node in nodes:
+        try:
+            matched = required.match(node.metadata.labels, node.metadata.name)
+        except NodeSelectorError:
+            matched = False
+        named = spec.node_name in ("", node.metadata.name)
+        if (
+            matched
+            and named
+            and find_untolerated(node.spec.taints, spec.tolerations, ("NoSchedule", "NoExecute")) is None
+        ):
+            pod = _pod(
+                template,
+                f"{workload.metadata.name}-{node.metadata.name}",
+                namespace,
+                "DaemonSet",
+                workload.metadata.name,
+            )
+            yield replace(pod, spec=replace(spec, affinity=_pinned(spec.affinity, node.metadata.name)))
+
+
+def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:
+    added = _DAEMON_TOLERATIONS
+    if spec.host_network:
+        network = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
+        added = (*added, network)
+    return replace(spec, tolerations=(*spec.tolerations, *added))
+
+
+def _pinned(affinity: Affinity | None, node: str) -> Affinity:
+    """The pod's affinity with its required node terms replaced by the node's name, as the controller does."""
+    term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
+    own = affinity or Affinity()
+    node_affinity = own.node_affinity or NodeAffinity()
+    required = NodeSelector((term,))
+    return replace(
+        own, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
+    )
