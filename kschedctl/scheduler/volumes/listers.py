@@ -11,10 +11,12 @@ from functools import cached_property
 from typing import NamedTuple, Self
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import (
-    CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -25,7 +27,8 @@ from kschedctl.api.objects import (
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework import PluginError, Rows
+from kschedctl.scheduler.volumes.csi_nodes import CSINodes
 from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.snapshot import Snapshot
@@ -51,12 +54,38 @@ class ClassVolumes(NamedTuple):
 
     @classmethod
     def of(cls, volumes: Sequence[PersistentVolume]) -> Self:
-        sizes = tuple(map(volume_storage, volumes))
+        sizes = tuple(billionths(volume_storage(volume)) for volume in volumes)
         return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
 
 
+class Pool(NamedTuple):
+    """A CSIStorageCapacity: the largest volume that fits, its free space (both bytes), the rows that can use it.
+
+    Upstream: volumeLimit and nodeHasAccess in pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
+    """
+
+    capacity: CSIStorageCapacity
+    limit: int | None
+    free: int
+    rows: Rows
+
+    @classmethod
+    def of(cls, capacity: CSIStorageCapacity, topology: Topology) -> Self:
+        """A pool whose topology is unknown or unreadable cannot be used by any node. Raises InputError."""
+        where = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
+        free, largest = (
+            None if text is None else size(text, "CSIStorageCapacity", where).value()
+            for text in (capacity.capacity, capacity.maximum_volume_size)
+        )
+        try:
+            access = topology.selected(from_label_selector(capacity.node_topology))
+        except SelectorError:
+            access = topology.selected(NOTHING)
+        return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))
+
+
 class Listers:
-    """What the volume plugins look up, made once a snapshot; tuples run along the nodes' rows.
+    """What the volume plugins look up, made once a snapshot.
 
     Lists keep the API's order, by namespace and name, which decides among volumes and capacities that are equally good.
     """
@@ -68,10 +97,9 @@ class Listers:
         self.volumes = {volume.metadata.name: volume for volume in cluster.persistent_volumes}
         self.classes = {found.metadata.name: _default_class(found) for found in cluster.storage_classes}
         self.drivers = {driver.metadata.name: driver for driver in cluster.csi_drivers}
-        self.capacities = cluster.csi_storage_capacities
         self.attachments = cluster.volume_attachments
-        csi_nodes = {node.metadata.name: node for node in cluster.csi_nodes}
-        self.csi_nodes: tuple[CSINode | None, ...] = tuple(csi_nodes.get(name) for name in nodes.names)
+        self._capacities = cluster.csi_storage_capacities
+        self.csi_nodes = CSINodes(nodes.names, cluster.csi_nodes)
 
     @cached_property
     def volumes_of_class(self) -> dict[str, ClassVolumes]:
@@ -80,6 +108,14 @@ class Listers:
         for volume in self.volumes.values():
             found.setdefault(volume_class(volume), []).append(volume)
         return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
+
+    @cached_property
+    def pools_of_class(self) -> dict[str, tuple[Pool, ...]]:
+        """Class name -> the pools out of which its volumes are made. Raises InputError."""
+        found: dict[str, list[Pool]] = {}
+        for capacity in self._capacities:
+            found.setdefault(capacity.storage_class_name, []).append(Pool.of(capacity, self.topology))
+        return {name: tuple(pools) for name, pools in found.items()}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         """Raises NotFoundError."""
@@ -172,13 +208,13 @@ def requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
     return _storage(claim.spec.resources.requests, "PersistentVolumeClaim", claim_key(claim))
 
 
-def volume_storage(volume: PersistentVolume) -> int:
-    """A volume's size in billionths of a byte, the finest that a quantity knows. Raises InputError."""
-    return billionths(_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name))
+def volume_storage(volume: PersistentVolume) -> Quantity | None:
+    """A volume's size. Raises InputError."""
+    return _storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
 
 
 def billionths(quantity: Quantity | None) -> int:
-    """A quantity as an exact integer; none is 0."""
+    """A quantity in the finest unit that it knows, none as 0: integers are quick to compare."""
     return quantity.mantissa * 10 ** (quantity.scale + 9) if quantity else 0
 
 
@@ -189,6 +225,6 @@ def _storage(resources: Resources, kind: str, name: str) -> Quantity | None:
 def size(text: str | int | float, kind: str, name: str) -> Quantity:
     """A quantity of the named object. Raises InputError that names it."""
     try:
-        return parse(text)
+        return parse(str(text).strip())
     except QuantityError as error:
         raise InputError(error.what, where=f"{kind} {name}", hint=error.hint) from None

@@ -18,7 +18,7 @@ _EQUALITY = frozenset(("in", "=", "=="))
 
 
 class Topology:
-    """Selectors against N nodes. A local volume's selector names one node, so the cost must not grow with N in Python."""
+    """Selectors against N nodes. There may be as many as nodes (local volumes), so none may cost Python work a node."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes

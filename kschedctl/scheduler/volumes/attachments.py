@@ -1,0 +1,224 @@
+"""The CSI volumes that pods attach to nodes: which ones a pod needs, and how many a node has.
+
+Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import PersistentVolumeClaim, Volume
+from kschedctl.scheduler.framework import Bools, PluginError
+from kschedctl.scheduler.volumes.csi_migration import (
+    BY_NAME,
+    TranslationError,
+    plugin_of,
+    translated_handle,
+    volume_handle,
+)
+from kschedctl.scheduler.volumes.listers import (
+    Listers,
+    NotFoundError,
+    check_owner,
+    claim_class,
+    claim_key,
+    claim_volume,
+    listers,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+Counts = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.int64]
+
+
+class AttachedVolume(NamedTuple):
+    """A volume as its CSI driver knows it; one that is yet to be made has its claim for a handle."""
+
+    driver: str
+    handle: str
+
+
+def attachable_volumes(info: PodInfo, found: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
+    """The distinct volumes that a pod needs attached, in the pod's order.
+
+    ``migrated``: on a node that has a CSINode, where in-tree volumes count as CSI ones. A ``new`` pod's claims must
+    exist; those of others are left out. Raises NotFoundError, PluginError.
+    """
+    volumes = (_attachable(volume, info, found, migrated, new) for volume in info.spec.volumes)
+    return list(dict.fromkeys(volume for volume in volumes if volume is not None and all(volume)))
+
+
+def _attachable(volume: Volume, info: PodInfo, found: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
+    wanted = claim_volume(info.pod, volume)
+    if wanted is None:
+        return _inline(volume) if migrated else None
+    if not wanted.claim_name:
+        raise PluginError("PersistentVolumeClaim had no name")
+    try:
+        claim = found.claim(info.namespace, wanted.claim_name)
+    except NotFoundError as missing:
+        if new:
+            raise NotFoundError(f"looking up PVC {info.namespace}/{wanted.claim_name}: {missing}") from None
+        return None
+    if wanted.ephemeral:
+        check_owner(info.pod, claim)
+    return _of_claim(claim, found, migrated)
+
+
+def _inline(volume: Volume) -> AttachedVolume | None:
+    plugin = plugin_of(volume)
+    if plugin is None or not plugin.enabled:
+        return None
+    try:
+        return AttachedVolume(plugin.driver, volume_handle(getattr(volume, plugin.field)))
+    except TranslationError as error:
+        raise PluginError(f"converting volume({volume.name}) from inline to csi: {error}") from None
+
+
+def _of_claim(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> AttachedVolume | None:
+    """The claim's volume; where that is not known, one of the class's driver."""
+    volume = found.volumes.get(claim.spec.volume_name)
+    if volume is None:
+        return _of_class(claim, found, migrated)
+    if volume.spec.csi is not None:
+        return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+    plugin = plugin_of(volume.spec)
+    if plugin is None or not plugin.enabled or not migrated:
+        return None
+    try:
+        return AttachedVolume(plugin.driver, translated_handle(volume, plugin))
+    except TranslationError:
+        return None  # upstream does not count it
+
+
+def _of_class(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> AttachedVolume | None:
+    storage_class = found.classes.get(claim_class(claim))
+    if storage_class is None:
+        return None
+    handle = f"claim {claim_key(claim)}"
+    plugin = BY_NAME.get(storage_class.provisioner)
+    if plugin is None:
+        return AttachedVolume(storage_class.provisioner, handle)
+    return AttachedVolume(plugin.driver, handle) if plugin.enabled and migrated else None
+
+
+class AttachedVolumes:
+    """The volumes of a snapshot's kinds of pods and VolumeAttachments, numbered in the order of their appearance."""
+
+    def __init__(self, found: Listers) -> None:
+        self.listers = found
+        self.numbers: dict[AttachedVolume, int] = {}
+        self._drivers: dict[str, int] = {}
+        self._driver_of: list[int] = []
+        self.errors: dict[int, str] = {}
+        self._volumes = np.empty(0, np.int64)
+        self._counts = np.empty(0, np.int64)
+
+    def of_driver(self, driver: str) -> Bools:
+        """By number: the volumes of a driver."""
+        return np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
+
+    def on_nodes(self, view: Snapshot, delta: Delta) -> NodeAttachments:
+        """What is attached to each node under a hypothesis."""
+        self._add_kinds(view.pods.infos)
+        bound = np.flatnonzero((view.pods.node >= 0) & (self._counts[view.pods.info] > 0))
+        rows = np.concatenate((view.pods.node[bound], delta.node)).astype(np.int64)
+        sign = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
+        which, volumes = self._gather(np.concatenate((view.pods.info[bound], delta.info)))
+        attached_rows, attached_volumes = self._attachments
+        width = max(len(self.numbers), 1)
+        keys, inverse = np.unique(rows[which] * width + volumes, return_inverse=True)
+        uses = np.bincount(inverse, sign[which], len(keys))
+        return NodeAttachments(self, width, keys[uses > 0], attached_rows * width + attached_volumes)
+
+    def _number(self, volume: AttachedVolume) -> int:
+        number = self.numbers.setdefault(volume, len(self.numbers))
+        if number == len(self._driver_of):
+            self._driver_of.append(self._drivers.setdefault(volume.driver, len(self._drivers)))
+        return number
+
+    @cached_property
+    def _attachments(self) -> tuple[Counts, Counts]:
+        """Rows and volumes of the VolumeAttachments of CSI volumes."""
+        pairs = []
+        for attachment in self.listers.attachments:
+            row = self.listers.nodes.index.get(attachment.spec.node_name)
+            volume = self.listers.volumes.get(attachment.spec.source.persistent_volume_name or "")
+            if row is not None and attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+                handle = volume.spec.csi.volume_handle
+                pairs.append((row, self._number(AttachedVolume(attachment.spec.attacher, handle))))
+        rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
+        return rows, volumes
+
+    def _add_kinds(self, infos: Sequence[PodInfo]) -> None:
+        """Look up the volumes of the kinds of pods that are new; ``errors`` has those for which they cannot be told."""
+        added: list[list[int]] = []
+        for kind in range(len(self._counts), len(infos)):
+            found: list[AttachedVolume] = []
+            if infos[kind].spec.volumes:
+                try:
+                    found = attachable_volumes(infos[kind], self.listers, migrated=True, new=False)
+                except PluginError as error:
+                    self.errors[kind] = str(error)
+            added.append([self._number(volume) for volume in found])
+        if added:
+            self._counts = np.append(self._counts, [len(numbers) for numbers in added])
+            self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))
+
+    def _gather(self, kinds: Counts) -> tuple[Counts, Counts]:
+        """One entry for each volume of each of the kinds: the position among ``kinds``, and the volume."""
+        counts = self._counts[kinds]
+        which = np.repeat(np.arange(len(kinds)), counts)
+        first, begin = np.cumsum(self._counts) - self._counts, np.cumsum(counts) - counts
+        return which, self._volumes[np.repeat(first[kinds] - begin, counts) + np.arange(len(which))]
+
+
+_known: WeakKeyDictionary[Snapshot, AttachedVolumes] = WeakKeyDictionary()
+
+
+def node_attachments(view: Snapshot, delta: Delta) -> NodeAttachments:
+    """What is attached to each node of a snapshot under a hypothesis."""
+    if view not in _known:
+        _known[view] = AttachedVolumes(listers(view))
+    return _known[view].on_nodes(view, delta)
+
+
+@dataclass(frozen=True)
+class NodeAttachments:
+    """Pairs of row and volume as ``row * width + volume``: those that pods use, and those of VolumeAttachments."""
+
+    source: AttachedVolumes
+    width: int
+    by_pods: Keys
+    by_attachments: Keys
+
+    @cached_property
+    def _attached(self) -> Keys:
+        return np.union1d(self.by_pods, self.by_attachments)
+
+    def has(self, volume: AttachedVolume) -> Bools:
+        """(N,): the nodes on which a pod uses the volume."""
+        mask = np.zeros(len(self.source.listers.nodes), np.bool_)
+        number = self.source.numbers.get(volume, -1)
+        mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
+        return mask
+
+    def count(self, driver: str) -> Counts:
+        """(N,): how many volumes of a driver are attached."""
+        chosen = self.source.of_driver(driver)[self._attached % self.width]
+        return np.bincount(self._attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
+
+    def errors(self, view: Snapshot, delta: Delta) -> Iterator[tuple[Bools, str]]:
+        """The nodes (N,) with a pod whose volumes cannot be told, and upstream's words for it."""
+        for kind, text in self.source.errors.items():
+            kinds = np.arange(len(view.pods.infos)) == kind
+            yield view.count_by_node(kinds) + delta.counts(kinds, len(view.nodes)) > 0, text

@@ -1,0 +1,268 @@
+"""The binder on all nodes at once equals a loop over nodes, claims and volumes; and its special cases."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
+
+from kschedctl.scheduler.plugin_args import UtilizationShapePoint
+from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+
+ZONES = ("a", "b", "c")
+
+
+class Offer(NamedTuple):
+    """A PersistentVolume of the class ``local``."""
+
+    size: int
+    zones: tuple[str, ...] | None
+    holder: int | None
+    available: bool
+
+
+def node(name, zone):
+    return {"kind": "Node", "metadata": {"name": name, "labels": {"zone": zone} if zone else {}}}
+
+
+def claim(name, size, storage_class="local", **metadata):
+    spec = {"resources": {"requests": {"storage": f"{size}Gi"}}, "storageClassName": storage_class}
+    return {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "ns", "uid": name, **metadata},
+        "spec": {**spec, "accessModes": ["ReadWriteOnce"]},
+    }
+
+
+def volume(name, offer):
+    spec = {
+        "capacity": {"storage": f"{offer.size}Gi"},
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+    }
+    if offer.zones is not None:
+        expression = {"key": "zone", "operator": "In", "values": list(offer.zones)}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    if offer.holder is not None:
+        spec["claimRef"] = {"name": f"c{offer.holder}", "namespace": "ns"}
+    phase = "Available" if offer.available else "Pending"
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+
+
+def storage_class(name, provisioner, **fields):
+    metadata = {"name": name}
+    mode = "WaitForFirstConsumer"
+    return {
+        "kind": "StorageClass",
+        "metadata": metadata,
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+        **fields,
+    }
+
+
+def pod(*claims):
+    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": name}} for i, name in enumerate(claims)]
+    return {"kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": {"volumes": volumes}}
+
+
+def ask(case, plugin=None):
+    """Plugin, pod, snapshot, state and the Filter's answer."""
+    plugin = plugin or VolumeBinding()
+    view = snapshot(case)
+    info = pod_info(case, view)
+    status, state = pre_filter(plugin, info, view)
+    assert status["code"] == "Success", status
+    return plugin, info, view, state, filtered(plugin, info, view, state)
+
+
+offers = st.builds(
+    Offer,
+    st.integers(1, 4),
+    st.none() | st.lists(st.sampled_from(ZONES), min_size=1, max_size=2).map(tuple),
+    st.none() | st.integers(0, 3),
+    st.booleans() | st.just(True),
+)
+
+
+def naive(offers, sizes, zone):
+    """Claim -> volume on one node, or None where a claim is left without."""
+    taken, bound = set(), {}
+    for number, size in sorted(enumerate(sizes), key=lambda pair: pair[1]):
+        best = None
+        for i, offer in enumerate(offers):
+            reachable = offer.zones is None or zone in offer.zones
+            if i in taken or offer.size < size or offer.holder not in (None, number):
+                continue
+            if offer.holder == number:
+                best = i if reachable else None
+                break
+            if reachable and offer.available and (best is None or offers[best].size > offer.size):
+                best = i
+        if best is None:
+            return None
+        taken.add(best)
+        bound[f"ns/c{number}"] = f"pv{best}"
+    return bound
+
+
+@given(st.lists(offers, max_size=6), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
+def test_binding_equals_a_loop_over_volumes(found, sizes, data):
+    zones = data.draw(st.lists(st.sampled_from((*ZONES, None)), min_size=1, max_size=5))
+    case = {
+        "nodes": [node(f"n{i}", zone) for i, zone in enumerate(zones)],
+        "objects": [
+            storage_class("local", "kubernetes.io/no-provisioner"),
+            *(claim(f"c{i}", size) for i, size in enumerate(sizes)),
+            *(volume(f"pv{i}", offer) for i, offer in enumerate(found)),
+        ],
+        "pod": pod(*(f"c{i}" for i in range(len(sizes)))),
+    }
+    plugin, info, view, state, statuses = ask(case)
+    for name, zone in zip(view.nodes.names, _zones(view), strict=True):
+        want = naive(found, sizes, zone)
+        assert (statuses[name]["code"] == "Success") == (want is not None)
+        if want is not None:
+            assert plugin.bindings(info, view, state, view.nodes.index[name]).bindings == want
+
+
+def _zones(view):
+    return [found.metadata.labels.get("zone") for found in view.nodes.objects]
+
+
+# -- provisioning -------------------------------------------------------------------------------------------------
+
+THREE = [node("n0", "a"), node("n1", "b"), node("n2", None)]
+DRIVER = {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}}
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+
+
+def pool(name, capacity, zone, **fields):
+    topology = {"matchLabels": {"zone": zone}}
+    metadata = {"name": name, "namespace": "kube-system"}
+    return {
+        "kind": "CSIStorageCapacity",
+        "metadata": metadata,
+        "storageClassName": "fast",
+        "nodeTopology": topology,
+        "capacity": capacity,
+        **fields,
+    }
+
+
+def reasons(statuses):
+    return {name: status["reasons"] for name, status in statuses.items()}
+
+
+def test_allowed_topologies():
+    allowed = [{"matchLabelExpressions": [{"key": "zone", "values": ["b", "c"]}]}]
+    objects = [storage_class("fast", "csi", allowedTopologies=allowed), claim("c0", 1, "fast")]
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
+    assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
+    assert plugin.bindings(info, view, state, 1) == ({}, ("ns/c0",))
+    facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
+    text = (
+        "no available PersistentVolume of class fast for claim ns/c0 (1Gi wanted), and the class provisions only where"
+    )
+    assert facts == {
+        "n0": f"{text} zone in [b, c] (the node has a)",
+        "n2": f"{text} zone in [b, c] (the node has no such label)",
+    }
+
+
+def test_capacity():
+    pools = [pool("big", "9Gi", "a", maximumVolumeSize="2Gi"), pool("small", "5Gi", "b")]
+    objects = [storage_class("fast", "csi"), DRIVER, *pools, claim("c0", 3, "fast")]
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
+    assert reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
+    assert _fact(plugin, info, view, state, "n0") == (
+        "claim ns/c0 wants 3Gi of class fast, the most to be had is 2Gi (CSIStorageCapacity big)"
+    )
+    assert _fact(plugin, info, view, state, "n2") == (
+        "claim ns/c0 wants 3Gi of class fast, of which no CSIStorageCapacity is known for the node"
+    )
+
+
+def test_capacity_scoring():
+    """Two claims of 2Gi out of 8Gi: 50 percent of one pool, not of two."""
+    objects = [storage_class("fast", "csi"), DRIVER, pool("p0", "8Gi", "a"), pool("p1", "40Gi", "b")]
+    objects += [claim("c0", 2, "fast"), claim("c1", 2, "fast")]
+    case = {"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")}
+    plugin = VolumeBinding((UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)))
+    plugin, info, view, _, _ = ask(case, plugin)
+    assert scores(plugin, info, view, ["n0", "n1"])["scores"] == {"n0": 50, "n1": 90}
+    without_claims = pod_info({"pod": pod()}, view)
+    assert scores(plugin, without_claims, view)["scores"] == {"n0": 0, "n1": 0, "n2": 0}
+
+
+def test_selected_node():
+    selected = claim("c0", 1, "fast", annotations={"volume.kubernetes.io/selected-node": "n1"})
+    case = {"nodes": THREE, "objects": [storage_class("fast", "csi"), selected], "pod": pod("c0")}
+    plugin, info, view, state, statuses = ask(case)
+    assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
+    assert _fact(plugin, info, view, state, "n0") == "claim ns/c0 is being provisioned for node n1"
+
+
+def _fact(plugin, info, view, state, name):
+    """The fact behind the one rejection of a node."""
+    row = view.nodes.index[name]
+    found = [r for r in plugin.filter(info, view, state, None) if r.mask[row]]
+    assert len(found) == 1
+    return found[0].fact(row)
+
+
+# -- bound claims -------------------------------------------------------------------------------------------------
+
+
+def bound(name, to, **metadata):
+    document = claim(name, 1, annotations={"pv.kubernetes.io/bind-completed": "yes"}, **metadata)
+    return {**document, "spec": {**document["spec"], "volumeName": to}}
+
+
+def test_the_first_bound_claim_at_fault_decides():
+    """Upstream stops at the first claim whose volume is missing or out of reach."""
+    far = volume("far", Offer(1, ("b",), None, available=True))
+    objects = [far, bound("c0", "far"), bound("c1", "gone")]
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")})
+    missing = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+    conflict = "node(s) didn't match PersistentVolume's node affinity"
+    assert reasons(statuses) == {"n0": [conflict], "n1": [missing], "n2": [conflict]}
+    assert _fact(plugin, info, view, state, "n0") == (
+        "PersistentVolume far of claim ns/c0 wants zone In [b], the node has a"
+    )
+    assert (
+        _fact(plugin, info, view, state, "n1") == "claim ns/c1 is bound to PersistentVolume gone, which does not exist"
+    )
+
+
+NOT_EBS = "Invalid format for AWS volume (aws://x/disk-1)"
+
+
+@pytest.mark.parametrize(
+    ("handle", "code", "reason"),
+    [
+        ("vol-1", "UnschedulableAndUnresolvable", "node(s) didn't match PersistentVolume's node affinity"),
+        (
+            "aws://x/disk-1",
+            "Error",
+            f"could not translate pv: failed to translate Kubernetes ID to EBS Volume ID {NOT_EBS}",
+        ),
+    ],
+)
+def test_migrated_volumes(handle, code, reason):
+    """On a node whose kubelet migrated EBS the volume's zone label becomes the driver's topology, which it lacks."""
+    disk = {"kind": "PersistentVolume", "metadata": {"name": "disk", "labels": {"topology.kubernetes.io/zone": "a"}}}
+    disk["spec"] = {"awsElasticBlockStore": {"volumeID": handle}}
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+    csi_node = {"kind": "CSINode", "metadata": {"name": "n0", "annotations": annotations}, "spec": {"drivers": []}}
+    view = snapshot({"nodes": THREE, "objects": [disk, csi_node, bound("c0", "disk")]})
+    info = pod_info({"pod": pod("c0")}, view)
+    plugin = VolumeBinding()
+    _, state = pre_filter(plugin, info, view)
+    (rejection,) = [r for r in plugin.filter(info, view, state, None) if r.mask.any()]
+    assert rejection.mask.tolist() == [name == "n0" for name in view.nodes.names]
+    assert (rejection.code, rejection.reason) == (code, reason)

@@ -1,0 +1,220 @@
+"""VolumeRestrictions and NodeVolumeLimits under hypotheses about pods, and the facts that they give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_cases import filtered, pod_info, pre_filter, snapshot
+
+from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+
+NODES = [{"kind": "Node", "metadata": {"name": name}} for name in ("n0", "n1", "n2")]
+DISK = "node(s) had no available disk"
+ONE_POD = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+FULL = "node(s) exceed max volume count"
+
+
+def pod(name, *volumes, on="", namespace="ns"):
+    named = [{"name": f"v{i}", **volume} for i, volume in enumerate(volumes)]
+    spec = {"volumes": named, "nodeName": on}
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}
+
+
+def uses(name):
+    return {"persistentVolumeClaim": {"claimName": name}}
+
+
+def claim(name, mode="ReadWriteOnce", volume="", storage_class=None):
+    spec = {"accessModes": [mode], "volumeName": volume, "storageClassName": storage_class}
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "ns"}, "spec": spec}
+
+
+def change(view, *changes):
+    """Changes of (node, name of a pod, +1 or -1)."""
+    rows = [view.nodes.index[node] for node, _, _ in changes]
+    kinds = [view.pods.info[view.pods.index[f"ns/{name}"]] for _, name, _ in changes]
+    signs = [sign for _, _, sign in changes]
+    return Delta(np.array(rows, np.int32), np.array(kinds, np.int32), np.array(signs, np.int64))
+
+
+def refused(plugin, case, *changes):
+    """Node -> its reasons, where it has any."""
+    view = snapshot({"nodes": NODES, **case})
+    info = pod_info(case, view)
+    status, state = pre_filter(plugin, info, view)
+    if status["skip"]:
+        return "Skip"
+    found = filtered(plugin, info, view, state, change(view, *changes) if changes else NO_CHANGE)
+    return {name: status["reasons"] for name, status in found.items() if status["code"] != "Success"}
+
+
+def facts(plugin, case):
+    """Node -> the facts behind its rejections."""
+    view = snapshot({"nodes": NODES, **case})
+    info = pod_info(case, view)
+    _, state = pre_filter(plugin, info, view)
+    rejections = list(plugin.filter(info, view, state, NO_CHANGE))
+    return {
+        name: [r.fact(row) for r in rejections if r.fact and r.mask[row]]
+        for row, name in enumerate(view.nodes.names)
+        if any(r.mask[row] for r in rejections)
+    }
+
+
+# -- VolumeRestrictions -------------------------------------------------------------------------------------------
+
+
+def ebs(name):
+    return {"awsElasticBlockStore": {"volumeID": name}}
+
+
+def gce(name, read_only):
+    return {"gcePersistentDisk": {"pdName": name, "readOnly": read_only}}
+
+
+def iscsi(name, read_only):
+    return {"iscsi": {"iqn": name, "readOnly": read_only}}
+
+
+def rbd(monitors, read_only, pool="p"):
+    return {"rbd": {"monitors": monitors, "image": "i", "pool": pool, "readOnly": read_only}}
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "disk"),
+    [
+        (ebs("x"), ebs("x"), "EBS volume x"),
+        (ebs("x"), ebs("y"), None),
+        (gce("x", True), gce("x", True), None),
+        (gce("x", True), gce("x", False), "GCE disk x"),
+        (gce("x", True), ebs("x"), None),
+        (iscsi("x", False), iscsi("x", True), "iSCSI target x"),
+        (iscsi("x", True), iscsi("x", True), None),
+        (rbd(["a", "b"], False), rbd(["b", "c"], True), "RBD image p/i"),
+        (rbd(["a"], False), rbd(["b"], False), None),
+        (rbd(["a"], False), rbd(["a"], False, "q"), None),
+        (rbd(["a"], True), rbd(["a"], True), None),
+    ],
+)
+def test_disks(mine, other, disk):
+    case = {"pods": [pod("holder", other, on="n1")], "pod": pod("incoming", mine)}
+    assert refused(VolumeRestrictions(), case) == ({"n1": [DISK]} if disk else {})
+    assert facts(VolumeRestrictions(), case) == ({"n1": [f"{disk} is mounted by ns/holder"]} if disk else {})
+
+
+def test_a_disk_is_free_once_all_that_mount_it_leave():
+    pods = [pod("a", gce("x", False), on="n0"), pod("b", gce("x", True), on="n0"), pod("c", ebs("x"), on="n2")]
+    case = {"pods": pods, "pod": pod("incoming", gce("x", True))}
+    assert refused(VolumeRestrictions(), case) == {"n0": [DISK]}
+    assert refused(VolumeRestrictions(), case, ("n0", "a", -1)) == {}
+    assert refused(VolumeRestrictions(), case, ("n0", "b", -1)) == {"n0": [DISK]}
+    assert refused(VolumeRestrictions(), case, ("n1", "a", 1)) == {"n0": [DISK], "n1": [DISK]}
+
+
+def test_a_claim_for_one_pod_is_freed_by_its_user():
+    pods = [pod("user", uses("c"), on="n1"), pod("far", uses("c"), on="n2", namespace="elsewhere")]
+    case = {"objects": [claim("c", "ReadWriteOncePod")], "pods": pods, "pod": pod("incoming", uses("c"))}
+    everywhere = {node["metadata"]["name"]: [ONE_POD] for node in NODES}
+    assert refused(VolumeRestrictions(), case) == everywhere
+    assert refused(VolumeRestrictions(), case, ("n1", "user", -1)) == {"n0": [ONE_POD], "n2": [ONE_POD]}
+    assert set(map(tuple, facts(VolumeRestrictions(), case).values())) == {("claim ns/c is used by ns/user on n1",)}
+    unused = {**case, "pods": pods[1:]}
+    assert refused(VolumeRestrictions(), unused) == "Skip"
+
+
+# -- NodeVolumeLimits ---------------------------------------------------------------------------------------------
+
+
+def csi_node(name, **limits):
+    drivers = [{"name": driver, "nodeID": name, "allocatable": {"count": n}} for driver, n in limits.items()]
+    return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
+
+
+def csi_volume(name, driver="csi"):
+    spec = {"csi": {"driver": driver, "volumeHandle": f"handle-{name}"}}
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def attachment(name, node):
+    source = {"persistentVolumeName": name}
+    spec = {"attacher": "csi", "nodeName": node, "source": source}
+    return {"kind": "VolumeAttachment", "metadata": {"name": f"{name}-{node}"}, "spec": spec}
+
+
+def volumes(*names):
+    return [document for name in names for document in (csi_volume(name), claim(name, volume=name))]
+
+
+def test_limits_count_each_volume_once():
+    objects = [*volumes("a", "b", "c"), csi_node("n0", csi=2), csi_node("n1", csi=2), attachment("a", "n0")]
+    pods = [pod("p0", uses("a"), on="n0"), pod("p1", uses("a"), uses("b"), on="n0"), pod("p2", uses("a"), on="n1")]
+    case = {"objects": objects, "pods": pods, "pod": pod("incoming", uses("c"))}
+    assert refused(NodeVolumeLimits(), case) == {"n0": [FULL]}
+    assert facts(NodeVolumeLimits(), case) == {"n0": ["driver csi has 2 of 2 volumes attached, the pod brings 1 more"]}
+    assert refused(NodeVolumeLimits(), case, ("n0", "p0", -1)) == {"n0": [FULL]}
+    assert refused(NodeVolumeLimits(), case, ("n0", "p1", -1)) == {}
+    assert refused(NodeVolumeLimits(), case, ("n1", "p1", 1)) == {"n0": [FULL], "n1": [FULL]}
+    shared = {**case, "pod": pod("incoming", uses("b"))}
+    assert refused(NodeVolumeLimits(), shared) == {}
+
+
+def test_an_attachment_that_no_pod_uses_counts_even_for_the_same_volume():
+    """Upstream takes a volume off the new ones only where a pod of the node uses it."""
+    objects = [*volumes("a"), csi_node("n0", csi=1), attachment("a", "n0")]
+    assert refused(NodeVolumeLimits(), {"objects": objects, "pod": pod("incoming", uses("a"))}) == {"n0": [FULL]}
+
+
+def test_pods_whose_claims_are_not_their_own_fail_the_node():
+    ephemeral = pod("owner", {"ephemeral": {}}, on="n0")
+    objects = [*volumes("a"), csi_node("n0", csi=1), csi_node("n1", csi=1), claim("owner-v0")]
+    case = {"objects": objects, "pods": [ephemeral], "pod": pod("incoming", uses("a"))}
+    not_owner = "PVC ns/owner-v0 was not created for pod ns/owner (pod is not owner)"
+    assert refused(NodeVolumeLimits(), case) == {"n0": [not_owner]}
+    assert refused(NodeVolumeLimits(), case, ("n0", "owner", -1)) == {}
+
+
+@given(st.data())
+def test_limits_equal_a_loop_over_pods(data):
+    """What holds under a hypothesis about one node is what a count of sets of volumes gives."""
+    names = "abcde"
+    some = st.lists(st.sampled_from(names), max_size=3)
+    pods = [
+        pod(f"p{i}", *map(uses, used), on=data.draw(st.sampled_from(("n0", "n1", ""))))
+        for i, used in enumerate(data.draw(st.lists(some, max_size=5)))
+    ]
+    wanted, limit = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=2)), data.draw(st.integers(0, 4))
+    attached = data.draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+    objects = [*volumes(*names), csi_node("n0", csi=limit), *(attachment(name, "n0") for name in attached)]
+    changes = []
+    here = [found["metadata"]["name"] for found in pods if found["spec"]["nodeName"] == "n0"]
+    for found in pods:
+        name = found["metadata"]["name"]
+        if data.draw(st.booleans()):
+            changes.append(("n0", name, -1 if name in here else 1))
+    gone = {name for _, name, sign in changes if sign < 0}
+    present = [p for p in pods if p["metadata"]["name"] in {*here, *(n for _, n, s in changes if s > 0)} - gone]
+    used = {v["persistentVolumeClaim"]["claimName"] for p in present for v in p["spec"]["volumes"]}
+    new = set(wanted) - used
+    full = bool(new) and len(used | set(attached)) + len(new) > limit
+    case = {"objects": objects, "pods": pods, "pod": pod("incoming", *map(uses, wanted))}
+    assert refused(NodeVolumeLimits(), case, *changes) == ({"n0": [FULL]} if full else {})
+
+
+# -- VolumeZone ---------------------------------------------------------------------------------------------------
+
+
+def test_zone_facts():
+    label = "failure-domain.beta.kubernetes.io/zone"
+    zones = {"n0": {"topology.kubernetes.io/zone": "a"}, "n1": {label: "c"}, "n2": {}}
+    nodes = [{"kind": "Node", "metadata": {"name": name, "labels": labels}} for name, labels in zones.items()]
+    disk = {"kind": "PersistentVolume", "metadata": {"name": "disk", "labels": {label: "b__a"}}, "spec": {}}
+    case = {"objects": [disk, claim("c", volume="disk")], "pod": pod("incoming", uses("c")), "nodes": nodes}
+    text = f"PersistentVolume disk of claim ns/c is in {label}=a or b, the node is in c"
+    assert facts(VolumeZone(), case) == {"n1": [text]}

@@ -1,0 +1,160 @@
+"""The volume plugins against upstream's own tables (plugins/{volumebinding,volumerestrictions,volumezone,
+nodevolumelimits} and component-helpers/storage/volume; v1.36)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from golden_cases import Json
+from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, scores, snapshot
+
+from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.scheduler.plugin_args import VolumeBindingArgs
+from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+from kschedctl.scheduler.volumes.capacity_scoring import ClassResources, capacity_score
+from kschedctl.scheduler.volumes.listers import Listers
+from kschedctl.scheduler.volumes.matching import MatchingError, find_matching_volume
+from kschedctl.scheduler.volumes.topology import Topology
+from kschedctl.snapshot.nodes import NodeColumns
+
+LEFT_OUT = ["unbound volume immediate binding mode"]
+"""Its class has no binding mode: the API server gives it Immediate, upstream's table leaves it without."""
+REAL_LISTER = {
+    "storageclasses.storage.k8s.io": "storageclass.storage.k8s.io",
+    "persistentvolumeclaims": "persistentvolumeclaim",
+}
+"""The tables' listers name resources, where those of a running scheduler name kinds."""
+
+
+def wanted(want: Json) -> Json:
+    """The wanted answer in the words of a running scheduler, reasons sorted."""
+    found = {part: want[part] for part in ("prefilter", "filter") if part in want}
+    for status in (found["prefilter"], *found.get("filter", {}).values()):
+        status["reasons"] = sorted(map(_as_running, status["reasons"]))
+    return found
+
+
+def _as_running(reason: str) -> str:
+    for table, real in REAL_LISTER.items():
+        reason = reason.replace(f'{table} "', f'{real} "')
+    return reason
+
+
+@cases("volumerestrictions", "filter")
+def test_volume_restrictions(case: Json) -> None:
+    view = snapshot(case)
+    assert answer(VolumeRestrictions(), pod_info(case, view), view) == wanted(case["want"])
+
+
+@cases("nodevolumelimits", "filter")
+def test_node_volume_limits(case: Json) -> None:
+    view = snapshot(case)
+    plugin = NodeVolumeLimits(gate(case, "VolumeLimitScaling", default=False))
+    assert answer(plugin, pod_info(case, view), view) == wanted(case["want"])
+
+
+@cases("volumezone", "filter", left_out=LEFT_OUT)
+def test_volume_zone(case: Json) -> None:
+    view = snapshot(case)
+    info = pod_info(case, view)
+    status, state = pre_filter(VolumeZone(), info, view)
+    got: Json = {"prefilter": status}
+    if "filter" in case["want"]:  # upstream asks Filter even where PreFilter skipped
+        got["filter"] = filtered(VolumeZone(), info, view, state)
+    assert got == wanted(case["want"])
+
+
+# -- VolumeBinding ------------------------------------------------------------------------------------------------
+
+
+@cases("volumebinding", "filter")
+def test_volume_binding(case: Json) -> None:
+    view = snapshot(case)
+    info = pod_info(case, view)
+    args = msgspec.convert(case["args"], VolumeBindingArgs)
+    plugin = VolumeBinding(args.shape, gate(case, "VolumeAttributesClass"))
+    got = answer(plugin, info, view)
+    assert got == wanted(case["want"])
+    if "prescore" in case["want"]:
+        found = scores(plugin, info, view)
+        assert found["prescore"]["code"] == case["want"]["prescore"]["code"]
+        assert found.get("scores") == case["want"].get("scores")
+
+
+@cases("volumebinding", "findpodvolumes")
+def test_find_pod_volumes(case: Json) -> None:
+    view = snapshot(case)
+    info = pod_info(case, view)
+    status, state = pre_filter(VolumeBinding(), info, view)
+    want = case["want"]
+    if "error" in want:
+        assert status["code"] == "UnschedulableAndUnresolvable"
+        if "error getting PVC" not in want["error"]:  # PreFilter looks claims up first, and words it its own way
+            assert status["reasons"] == [want["error"]]
+        return
+    reasons = filtered(VolumeBinding(), info, view, state)[view.nodes.names[0]]["reasons"] if state else []
+    assert reasons == want["reasons"]
+    if state and not reasons:
+        bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.bound_on(0)}
+        assert bound == {binding["pvc"]: binding["pv"] for binding in want["staticBindings"]}
+        provisioned = [
+            {"pvc": p.claim.metadata.name, "nodeCapacity": _pool(p)} for p in state.volumes.provisions if p.mask[0]
+        ]
+        assert provisioned == want["dynamicProvisions"]
+
+
+def _pool(provision: Any) -> str | None:
+    chosen = provision.capacity[0]
+    return provision.pools[chosen].capacity.metadata.name if chosen >= 0 else None
+
+
+@cases("volumebinding", "capacityscorer")
+def test_capacity_scorer(case: Json) -> None:
+    points = [(point["Utilization"], point["Score"]) for point in case["shape"]]
+    for value in case["want"]["values"]:
+        found = value["classResources"].values()
+        requested = np.array([[r["Requested"] for r in found]], np.int64).reshape(1, -1)
+        capacity = np.array([[r["Capacity"] for r in found]], np.int64).reshape(1, -1)
+        resources = ClassResources(requested, capacity, np.ones(requested.shape, np.bool_))
+        assert capacity_score(points, resources).tolist() == [value["score"]]
+
+
+# -- helpers ------------------------------------------------------------------------------------------------------
+
+
+@cases("volumehelpers", "pvnodeaffinity")
+def test_volume_node_affinity(case: Json) -> None:
+    nodes = NodeColumns([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
+    volume = msgspec.convert(without_nulls(case["pv"]), PersistentVolume)
+    assert Topology(nodes).reachable(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
+
+
+@cases("volumehelpers", "findmatchingvolume")
+def test_find_matching_volume(case: Json) -> None:
+    """Upstream's volumes share names: here their UIDs are the names, and excluded ones are left out."""
+    view = snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
+    named = {"nodes": [], "objects": [_by_uid(o) for o in case["objects"] if not _excluded(o, case)]}
+    listers = Listers(Cluster(persistent_volumes=snapshot(named).cluster.persistent_volumes), view.nodes)
+    claim = msgspec.convert(case["claim"], PersistentVolumeClaim)
+    with_classes = gate(case, "VolumeAttributesClass")
+    if "error" in case["want"]:
+        with pytest.raises(MatchingError, match=case["want"]["error"]):
+            find_matching_volume(claim, listers, (), with_classes)
+        return
+    found = find_matching_volume(claim, listers, (), with_classes).volume(0)
+    assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
+
+
+def _by_uid(document: Json) -> Json:
+    return {**document, "metadata": {**document["metadata"], "name": document["metadata"]["uid"]}}
+
+
+def _excluded(document: Json, case: Json) -> bool:
+    return document["metadata"]["name"] in case["excludedVolumes"]
