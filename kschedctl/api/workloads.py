@@ -156,6 +156,7 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     namespace = meta.namespace or DEFAULT_NAMESPACE
     kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
     name = meta.name or f"{meta.generate_name}0"
+    pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
     match workload:
         case Pod():

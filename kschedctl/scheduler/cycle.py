@@ -124,13 +124,12 @@ class ScoreOutcome:
     raw: Mapping[str, Scores] = field(default_factory=dict)
     normalized: Mapping[str, Scores] = field(default_factory=dict)
     weighted: Mapping[str, Scores] = field(default_factory=dict)
+    base: int = 0
 
     @cached_property
     def total(self) -> Scores:
-        """(F,): without any Score plugin every node gets 1."""
-        if not self.weighted:
-            return np.ones(len(self.rows), np.int64)
-        total: Scores = np.sum(list(self.weighted.values()), axis=0)
+        """(F,): the weighted scores added up, from ``base``: 1 in a profile without any Score plugin."""
+        total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values()], axis=0)
         return total
 
     @cached_property
@@ -143,7 +142,8 @@ class ScoreOutcome:
 class Cycle:
     """All that one cycle found. ``error``: a plugin failed, and the cycle ended there.
 
-    ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis.
+    ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis. Among them
+    is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
     """
 
     info: PodInfo
@@ -153,6 +153,7 @@ class Cycle:
     pre_filter: PreFilterOutcome
     filter: FilterOutcome
     considered: Bools
+    promised: int | None
     feasible: Rows
     scores: ScoreOutcome
     error: str | None = None
@@ -175,7 +176,10 @@ class Cycle:
         """The status of the nodes that the framework did not look at."""
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
-        names = " ".join(sorted(self.pre_filter.narrowed_by))
+        plugins = set(self.pre_filter.narrowed_by)
+        if self.promised is not None and not self.filter.passing[self.promised]:
+            plugins.add(self.filter.first_fail(self.promised)[0])  # upstream keeps both in one set
+        names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
 
 
@@ -190,17 +194,18 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
         error = str(failure)
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
+    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
     rows = np.empty(0, np.int64)
     scores = ScoreOutcome(rows)
     if error is None:
         try:
             outcome = Filtering.of(framework, pre_filter, info, view).judge()
-            considered = _considered(pre_filter, outcome, info, view)
-            rows = _feasible(outcome, considered, pre_filter, info, view)
+            considered = _considered(pre_filter, promised, view)
+            rows = _feasible(outcome, considered, promised)
             scores = run_score(framework, info, view, rows)
         except PluginError as failure:
             error = str(failure)
-    return Cycle(info, view, framework, queue, pre_filter, outcome, considered, rows, scores, error)
+    return Cycle(info, view, framework, queue, pre_filter, outcome, considered, promised, rows, scores, error)
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> dict[str, Status]:
@@ -309,32 +314,33 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     return first
 
 
-def _considered(pre_filter: PreFilterOutcome, outcome: FilterOutcome, info: PodInfo, view: Snapshot) -> Bools:
+def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Snapshot) -> Bools:
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
-    names = pre_filter.node_names
-    if names is None:
-        return np.ones(len(view.nodes), np.bool_)
-    considered = np.array([name in names for name in view.nodes.names], np.bool_)
-    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
+    considered = selected_by_name(pre_filter, view)
     if promised is not None:
         considered[promised] = True
     return considered
 
 
-def _feasible(
-    outcome: FilterOutcome, considered: Bools, pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot
-) -> Rows:
-    """The rows that pass; the node that was promised to the pod alone, when that one passes."""
-    _raise_filter_errors(outcome, considered, view)
+def selected_by_name(pre_filter: PreFilterOutcome, view: Snapshot) -> Bools:
+    """(N,): the nodes that the PreFilter plugins leave."""
+    names = pre_filter.node_names
+    if names is None:
+        return np.ones(len(view.nodes), np.bool_)
+    return np.array([name in names for name in view.nodes.names], np.bool_)
+
+
+def _feasible(outcome: FilterOutcome, considered: Bools, promised: int | None) -> Rows:
+    """The rows that pass; the node that was promised to the pod alone, when that one passes. Raises PluginError."""
+    _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
     if promised is not None and passing[promised]:
         return np.array([promised])
     return np.flatnonzero(passing)
 
 
-def _raise_filter_errors(outcome: FilterOutcome, considered: Bools, view: Snapshot) -> None:
+def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
     """A plugin that fails on a node which nothing before it refuses fails the whole cycle."""
     for position, (name, verdict) in enumerate(outcome.verdicts.items()):
         for rejection in verdict.rejections:
@@ -364,8 +370,9 @@ def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Row
             raw[name] = plugin.score(info, view, before.state, rows)
             normalized[name] = plugin.normalize(before.state, raw[name])
         except PluginError as failure:
-            raise PluginError(f'running Score plugin "{name}": {failure}') from None
-        if ((normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)).any():
-            raise PluginError(f'plugin "{name}" returns an invalid score: it should be in the range of [0, 100]')
+            raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
+        for score in normalized[name][(normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)]:
+            what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
+            raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")
         weighted[name] = normalized[name] * framework.profile.weights[name]
-    return ScoreOutcome(rows, raw, normalized, weighted)
+    return ScoreOutcome(rows, raw, normalized, weighted, base=0 if framework.at("score") else 1)

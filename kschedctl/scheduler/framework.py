@@ -187,10 +187,11 @@ def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
 
 @dataclass(frozen=True)
 class PluginVerdict:
-    """What one plugin's Filter said of all nodes: (N,) whether refused, (N,) whether for good, and the rejections."""
+    """What one plugin's Filter said of all nodes, (N,): whether refused, for good, or by an error; and why."""
 
     refused: Bools
     unresolvable: Bools
+    failed: Bools
     rejections: tuple[Rejection, ...] = field(default=())
 
     @classmethod
@@ -198,17 +199,21 @@ class PluginVerdict:
         found = tuple(r for r in rejections if r.mask.any())
         refused = np.zeros(nodes, np.bool_)
         unresolvable = np.zeros(nodes, np.bool_)
+        failed = np.zeros(nodes, np.bool_)
         for rejection in found:
             refused |= rejection.mask
             if rejection.code is Code.UNRESOLVABLE:
                 unresolvable |= rejection.mask
-        return cls(refused, unresolvable, found)
+            elif rejection.code is Code.ERROR:
+                failed |= rejection.mask
+        return cls(refused, unresolvable, failed, found)
 
     def status(self, row: int) -> Status:
         """The plugin's status for one node."""
         if not self.refused[row]:
             return SUCCESS
         code = Code.UNRESOLVABLE if self.unresolvable[row] else Code.UNSCHEDULABLE
+        code = Code.ERROR if self.failed[row] else code
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 

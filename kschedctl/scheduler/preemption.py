@@ -20,7 +20,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.api.times import nanoseconds
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Bools
-from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.snapshot import Snapshot
 
 Positions = npt.NDArray[np.int64]
@@ -78,29 +78,30 @@ def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
     filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     without = filtering.judge(victims.delta(), cycle.filter.verdicts)
     promising = potential & occupied & without.passing
+    victims = victims.on(promising)
     for step in range(int(victims.rank.max(initial=-1)) + 1):
-        back = np.flatnonzero((victims.rank == step) & promising[victims.node])
-        if len(back):
-            victims.put_back(back)
-            refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
-            victims.remove(back[refused[victims.node[back]]])
-    found = tuple(victims.candidate(row) for row in np.flatnonzero(promising).tolist())
+        back = np.flatnonzero(victims.rank == step)
+        victims.put_back(back)
+        refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
+        victims.remove(back[refused[victims.node[back]]])
+    found = victims.candidates(np.flatnonzero(promising))
     return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
 
 
 class _Victims:
     """The V pods that could be evicted. Per victim: ``pod`` position, ``node`` row, ``rank`` in which it is put back.
 
-    ``removed`` and ``time`` are the state of the dry run: who is gone now, and when each last came or went.
+    Sorted by node. ``removed`` and ``time`` are the state of the dry run: who is gone now, and when each last came or
+    went. ``holds_port``: a host port that the incoming pod wants.
     """
 
-    def __init__(self, view: Snapshot, pod: Positions, violating: Bools, rank: Positions) -> None:
-        self.view, self.pod, self.violating, self.rank = view, pod, violating, rank
+    def __init__(self, view: Snapshot, pod: Positions, violating: Bools, holds_port: Bools) -> None:
+        self.view, self.pod, self.violating, self.holds_port = view, pod, violating, holds_port
         self.node = view.pods.node[pod]
         self.info = view.pods.info[pod]
+        self.rank = _turn(self.node)
         self.removed = np.ones(len(pod), np.bool_)
         self.time = np.arange(len(pod))
-        self.keeps_port = np.array([bool(info.host_ports) for info in view.pods.infos], np.bool_)[self.info]
 
     @classmethod
     def of(cls, cycle: Cycle, nodes: Bools) -> _Victims:
@@ -110,11 +111,14 @@ class _Victims:
         lower = pods.priority[pods.info] < cycle.info.priority
         pod = _by_importance(view, np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node]))
         violating = pdb_violations(view, pod)
-        turn = np.lexsort((np.arange(len(pod)), ~violating, pods.node[pod]))
+        turn = np.lexsort((~violating, pods.node[pod]))
         pod, violating = pod[turn], violating[turn]
-        node = pods.node[pod]
-        rank = np.arange(len(pod)) - np.searchsorted(node, node)
-        return cls(view, pod, violating, rank)
+        return cls(view, pod, violating, _holders(cycle)[pods.info[pod]])
+
+    def on(self, nodes: Bools) -> _Victims:
+        """Those on the nodes (N,) alone, all of them gone."""
+        here = nodes[self.node]
+        return _Victims(self.view, self.pod[here], self.violating[here], self.holds_port[here])
 
     def put_back(self, which: Positions) -> None:
         self.removed[which] = False
@@ -125,28 +129,46 @@ class _Victims:
         self._touch(which)
 
     def delta(self) -> Delta:
-        """The pods that are gone; those put back matter only for what they did to the ports that they hold."""
-        if not len(self.pod):
-            return NO_CHANGE
-        back = np.flatnonzero(~self.removed & self.keeps_port)
-        gone = np.flatnonzero(self.removed)
-        which = np.concatenate((gone, back, back))
-        sign = np.concatenate((-np.ones(len(gone) + len(back), np.int64), np.ones(len(back), np.int64)))
-        order = np.argsort(self.time[which], kind="stable")
-        which, sign = which[order], sign[order]
+        """The pods that are gone, and in the order in which it happened all that became of the ports."""
+        gone = np.flatnonzero(self.removed & ~self.holds_port)
+        ports = np.flatnonzero(self.holds_port)
+        ports = ports[np.argsort(self.time[ports])]
+        back = ports[~self.removed[ports]]
+        which = np.concatenate((gone, back, ports))
+        sign = np.full(len(which), -1, np.int64)
+        sign[len(gone) + len(back) :][~self.removed[ports]] = 1
         return Delta.of(self.node[which], self.info[which], sign)
 
-    def candidate(self, row: int) -> Candidate:
-        start, end = np.searchsorted(self.node, [row, row + 1])
-        mine = np.arange(start, end)[self.removed[start:end]]
-        violating = frozenset(self.pod[mine[self.violating[mine]]].tolist())
-        victims = self.pod[mine]
-        if self.violating[start:end].any() and not self.violating[start:end].all():
-            victims = _by_importance(self.view, victims)
-        return Candidate(row, tuple(victims.tolist()), violating)
+    def candidates(self, rows: Positions) -> tuple[Candidate, ...]:
+        """What is left to evict on each of the nodes, the most important first."""
+        nodes = len(self.view.nodes)
+        violating = np.bincount(self.node, self.violating, nodes)
+        mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
+        anew = np.flatnonzero(self.removed & mixed[self.node])
+        pod = self.pod.copy()
+        pod[anew] = _by_importance(self.view, pod[anew])
+        breaking = frozenset(self.pod[self.removed & self.violating].tolist())
+        victims = pod[self.removed].tolist()
+        node = self.node[self.removed]
+        starts, ends = np.searchsorted(node, rows), np.searchsorted(node, rows, side="right")
+        return tuple(
+            Candidate(row, tuple(mine := victims[start:end]), breaking.intersection(mine))
+            for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        )
 
     def _touch(self, which: Positions) -> None:
         self.time[which] = self.time.max() + 1 + np.arange(len(which))
+
+
+def _turn(node: npt.NDArray[np.int32]) -> Positions:
+    """For sorted rows: how many of the same row come before each."""
+    return np.arange(len(node)) - np.searchsorted(node, node)
+
+
+def _holders(cycle: Cycle) -> Bools:
+    """(T,): the pods that hold a host port which the cycle's pod wants."""
+    wanted = cycle.info.host_ports
+    return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
 
 
 def _by_importance(view: Snapshot, pods: Positions) -> Positions:
@@ -155,9 +177,10 @@ def _by_importance(view: Snapshot, pods: Positions) -> Positions:
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
     in reverse order.
     """
-    started = [_start(view.pods.objects[p]) for p in pods.tolist()]
-    late = np.array([s is None for s in started], np.bool_)
-    start = np.array([s or 0 for s in started], np.int64)
+    texts = [view.pods.objects[p].status.start_time for p in pods.tolist()]
+    moments = {text: nanoseconds(text) for text in set(texts) if text}
+    late = np.array([not text for text in texts], np.bool_)
+    start = np.array([moments.get(text, 0) for text in texts], np.int64)
     order = np.arange(len(pods))
     priority = view.pods.priority[view.pods.info[pods]]
     return pods[np.lexsort((np.where(late, -order, order), start, late, -priority, view.pods.node[pods]))]
@@ -180,9 +203,8 @@ def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
         for name in pdb.status.disrupted_pods:
             position = view.pods.index.get(f"{pdb.metadata.namespace}/{name}")
             matched &= pods != (-1 if position is None else position)
-        total = np.cumsum(matched)
-        before = np.where(np.searchsorted(node, node) > 0, total[np.searchsorted(node, node) - 1], 0)
-        violating |= matched & (total - before > pdb.status.disruptions_allowed)
+        evicted = np.flatnonzero(matched)
+        violating[evicted[_turn(node[evicted]) >= pdb.status.disruptions_allowed]] = True
     return violating
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
+from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import (
     FilterPlugin,
@@ -27,9 +28,13 @@ from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 
 Factory = Callable[[Any, FeatureGates], Plugin]
 
@@ -40,7 +45,13 @@ PLUGINS: Mapping[str, Factory] = {
     "TaintToleration": lambda args, gates: TaintToleration(gates.enabled("TaintTolerationComparisonOperators")),
     "NodeAffinity": lambda args, gates: NodeAffinity(args.added_affinity),
     "NodePorts": lambda args, gates: NodePorts(),
-    "NodeResourcesFit": lambda args, gates: NodeResourcesFit(args),
+    "NodeResourcesFit": lambda args, gates: NodeResourcesFit(args, Features.of(gates)),
+    "VolumeRestrictions": lambda args, gates: VolumeRestrictions(),
+    "NodeVolumeLimits": lambda args, gates: NodeVolumeLimits(gates.enabled("VolumeLimitScaling")),
+    "VolumeBinding": lambda args, gates: VolumeBinding(
+        args.shape if gates.enabled("StorageCapacityScoring") else None, gates.enabled("VolumeAttributesClass")
+    ),
+    "VolumeZone": lambda args, gates: VolumeZone(),
     "PodTopologySpread": lambda args, gates: PodTopologySpread(
         args,
         match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
@@ -48,9 +59,9 @@ PLUGINS: Mapping[str, Factory] = {
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
     ),
     "InterPodAffinity": lambda args, gates: InterPodAffinity(args),
-    "DynamicResources": lambda args, gates: DynamicResources(),
+    "DynamicResources": lambda args, gates: DynamicResources(args, Features.of(gates)),
     "DefaultPreemption": lambda args, gates: DefaultPreemption(args),
-    "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args),
+    "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args, Features.of(gates)),
     "ImageLocality": lambda args, gates: ImageLocality(),
     "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),
 }

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores, truncating_divide
 from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -54,11 +55,16 @@ def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Optio
 
 
 def node_usage(
-    resources: Sequence[ResourceSpec], requests: Sequence[int], usage: Usage, rows: Rows
+    resources: Sequence[ResourceSpec],
+    requests: Sequence[int],
+    usage: Usage,
+    rows: Rows,
+    devices: DeviceBackedResources,
 ) -> tuple[Amounts, Amounts, Amounts]:
     """(F, X) each, X the resources: used with the pod, used without it, allocatable.
 
-    Zero where a node does not offer the resource, and for scalar resources that the pod does not request.
+    Zero where a node does not offer the resource, and for scalar resources that the pod does not request. Where a node
+    does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
     """
     shape = (len(rows), len(resources))
     used, allocatable = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -69,6 +75,10 @@ def node_usage(
             column = usage.of(resource.name)
             allocatable[:, i] = column.allocatable[rows]
             used[:, i] = np.where(allocatable[:, i] != 0, column.used[rows], 0)
+        if names.is_dra_extended(resource.name) and devices.backs(resource.name):
+            total, allocated = devices.totals(resource.name)
+            absent = allocatable[:, i] == 0
+            allocatable[absent, i], used[absent, i] = total[rows][absent], allocated[rows][absent]
     requested = np.where(allocatable != 0, used + np.array(requests, np.int64), 0)
     return requested, used, allocatable
 

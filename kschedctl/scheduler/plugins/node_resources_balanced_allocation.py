@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores
 from kschedctl.scheduler.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
@@ -21,8 +23,8 @@ class NodeResourcesBalancedAllocation:
 
     name = "NodeResourcesBalancedAllocation"
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
-        self.resources = args.resources
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = Features()) -> None:
+        self.resources, self.features = args.resources, features
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         requests = pod_amounts(info, self.resources, info.options)
@@ -33,7 +35,8 @@ class NodeResourcesBalancedAllocation:
         if not any(requests):
             return np.zeros(len(rows), np.int64)
         usage = Usage(view, view.requested, view.requests)
-        requested, used, allocatable = node_usage(self.resources, requests, usage, rows)
+        devices = DeviceBackedResources(view, self.features)
+        requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
         after, before = _balance(requested, allocatable), _balance(used, allocatable)
         half = MAX_NODE_SCORE // 2
         return half + (half + after - before) // 2

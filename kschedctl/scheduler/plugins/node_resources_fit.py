@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api import resource_names as names
+from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.framework import (
     Code,
     PreFilterResult,
@@ -35,8 +37,8 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
 
-    def __init__(self, args: NodeResourcesFitArgs) -> None:
-        self.args = args
+    def __init__(self, args: NodeResourcesFitArgs, features: Features = Features()) -> None:
+        self.args, self.features = args, features
         self.strategy = args.scoring_strategy
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
@@ -53,9 +55,10 @@ class NodeResourcesFit:
             lambda row: f"{pods.used[row]} of {pods.allocatable[row]} pods",
             (pods.used + 1 - pods.allocatable).astype(np.float64),
         )
+        devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
             if request > 0 and not self._ignored(name):
-                yield from _insufficient(name, request, usage)
+                yield from _insufficient(name, request, usage, devices.backs(name))
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         return PreScoreResult(self._requests(info))
@@ -63,7 +66,8 @@ class NodeResourcesFit:
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         requests = self._requests(info) if state is None else state
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
-        requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows)
+        devices = DeviceBackedResources(view, self.features)
+        requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
         return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -80,11 +84,14 @@ class NodeResourcesFit:
         return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
 
 
-def _insufficient(name: str, request: int, usage: Usage) -> Iterator[Rejection]:
-    """One rejection for the nodes that are too small, one for those that are too full."""
+def _insufficient(name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
+    """One rejection for the nodes that are too small, one for those that are too full.
+
+    ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
+    """
     column = usage.of(name)
     lacking = request - (column.allocatable - column.used)
-    short = lacking > 0
+    short = (lacking > 0) & ((column.allocatable > 0) | (not from_devices))
     if not short.any():
         return
     small = request > column.allocatable

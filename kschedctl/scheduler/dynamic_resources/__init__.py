@@ -1,0 +1,1 @@
+"""Devices for pods: ResourceClaims, ResourceSlices, CEL selectors and the structured allocator."""

@@ -1,0 +1,197 @@
+"""What one pod's claims mean for every node: nodes that are alike for the search are searched once.
+
+Upstream: Filter in plugins/dynamicresources/dynamicresources.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
+from kschedctl.scheduler.dynamic_resources.allocator import Allocation, InvalidPools, Search, SearchTimeout
+from kschedctl.scheduler.dynamic_resources.claims import PodClaims
+from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
+from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
+from kschedctl.scheduler.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.framework import Code
+
+Bools = npt.NDArray[np.bool_]
+
+CANNOT_ALLOCATE = "cannot allocate all claims"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+MAX_ALTERNATIVES = 8
+"""Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
+
+
+class Outcome(NamedTuple):
+    """What Filter says of a node, and the devices when it passes; ``searched`` where devices were looked for."""
+
+    code: Code = Code.SUCCESS
+    reason: str = ""
+    allocation: Allocation | None = None
+    searched: bool = False
+
+
+NOTHING_TO_DO = Outcome()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """``unavailable``: by position among the claims, the nodes (N,) where an allocated claim cannot be used;
+    ``unselected``: those of them that its node selector leaves out.
+
+    ``resources``: the extended resources that the pod requests, ``classes`` what backs them.
+    """
+
+    inventory: Inventory
+    pod: Pod
+    claims: PodClaims
+    unavailable: Mapping[int, Bools]
+    unselected: Mapping[int, Bools]
+    why_unavailable: Mapping[int, str]
+    resources: tuple[str, ...] = ()
+    classes: Mapping[str, DeviceClass] | None = None
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """(N,)"""
+        found: dict[object, Outcome] = {}
+        answers = []
+        refused = self.refused
+        for row in range(len(self.inventory.nodes)):
+            key = self._key(row, bool(refused[row]))
+            outcome = found.get(key)
+            if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
+                outcome = found[key] = self._outcome(row, bool(refused[row]))
+            answers.append(outcome)
+        return answers
+
+    @cached_property
+    def refused(self) -> Bools:
+        """(N,): some allocated claim cannot be used there."""
+        masks = list(self.unavailable.values())
+        return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
+
+    def allocations(self, row: int) -> list[AllocationResult]:
+        """What each claim without an allocation would get on a node that passes; empty where nothing is searched."""
+        outcome = self.outcomes[row]
+        if outcome.code is not Code.SUCCESS or not outcome.searched:
+            return []
+        allocation = Search(self.inventory, row, self._requests(self._from_devices(row))).run() or ()
+        name = self.inventory.nodes.names[row]
+        return [allocation_result(results, name, self.inventory.features) for results in allocation]
+
+    def score(self, row: int) -> int:
+        """The earlier the alternatives that were chosen, the higher."""
+        outcome = self.outcomes[row]
+        if outcome.allocation is None:
+            return 0
+        chosen = iter(outcome.allocation)
+        return sum(_rank(claim, _names(claim, chosen)) for claim in self.claims.all)
+
+    def fact(self, row: int) -> str:
+        """What stands behind a refusal."""
+        outcome = self.outcomes[row]
+        if outcome.reason == NOT_AVAILABLE:
+            return "; ".join(text for position, text in self.why_unavailable.items() if self.unavailable[position][row])
+        if outcome.searched and outcome.code is not Code.ERROR:
+            return diagnose(self.inventory, row, self._requests(self._from_devices(row)))
+        return outcome.reason
+
+    def _outcome(self, row: int, refused: bool) -> Outcome:
+        extended = self.claims.extended
+        if extended is not None and extended.spec.devices.requests:
+            return Outcome(Code.UNRESOLVABLE, "cannot schedule extended resource claim")
+        try:
+            resources = self._from_devices(row)
+        except LookupError:
+            return Outcome(Code.UNRESOLVABLE, "cannot fit resource")
+        if not self.claims.own and (not resources or (extended and extended.status.allocation)):
+            return NOTHING_TO_DO
+        outcome = self._search(row, resources) if self.claims.to_allocate else NOTHING_TO_DO
+        if outcome.code is Code.SUCCESS and refused:
+            return Outcome(Code.UNRESOLVABLE, NOT_AVAILABLE)
+        return outcome
+
+    def _search(self, row: int, resources: tuple[str, ...]) -> Outcome:
+        try:
+            search = Search(self.inventory, row, self._requests(resources))
+            allocation = search.run()
+        except AllocationError as error:
+            return Outcome(Code.ERROR, str(error), searched=True)
+        except InvalidPools as error:
+            return Outcome(Code.UNRESOLVABLE, str(error), searched=True)
+        except SearchTimeout:
+            name = self.inventory.nodes.names[row]
+            return Outcome(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
+        if allocation is None:
+            return Outcome(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
+        return Outcome(allocation=allocation, searched=True)
+
+    def _from_devices(self, row: int) -> tuple[str, ...]:
+        """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""
+        offered = self.inventory.nodes.objects[row].status.allocatable
+        found = []
+        for name in self.resources:
+            if name in (self.classes or {}) and str(offered.get(name, 0)) == "0":
+                found.append(name)
+            elif name not in offered:
+                raise LookupError(name)
+        return tuple(found)
+
+    def _requests(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
+        if resources not in self._read:
+            classes, features = self.inventory.classes, self.inventory.features
+            claims = [self._for_node(claim, resources) for claim in self.claims.to_allocate]
+            self._read[resources] = tuple(read_claim(claim, classes, features) for claim in claims)
+        return self._read[resources]
+
+    @cached_property
+    def _read(self) -> dict[tuple[str, ...], tuple[ClaimRequests, ...]]:
+        return {}
+
+    def _for_node(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
+        if claim is not self.claims.extended:
+            return claim
+        requests = device_requests(self.pod, resources, self.classes or {})
+        return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
+
+    def _key(self, row: int, refused: bool) -> object:
+        """Equal for nodes that are alike for the search."""
+        pools = self.inventory.pools(row)
+        local = tuple(
+            self.inventory.on_node(device, row)
+            for pool in pools
+            for device in pool.devices
+            if device.slice.spec.per_device_node_selection
+        )
+        names = [pool.id[1] for pool in pools]
+        offered = self.inventory.nodes.objects[row].status.allocatable
+        resources = tuple(str(offered.get(name)) for name in self.resources)
+        return refused, resources, local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
+
+
+def _names(claim: ResourceClaim, chosen: object) -> set[str]:
+    """The requests for which a claim has devices, or would get some."""
+    if claim.status.allocation is not None:
+        return {result.request for result in claim.status.allocation.devices.results}
+    return {result.request.full_name for result in next(chosen)}  # type: ignore[call-overload]
+
+
+def _rank(claim: ResourceClaim, names: set[str]) -> int:
+    return sum(
+        MAX_ALTERNATIVES - position
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for position, alternative in enumerate(request.first_available)
+        if f"{request.name}/{alternative.name}" in names
+    )

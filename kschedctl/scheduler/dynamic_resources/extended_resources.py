@@ -1,0 +1,142 @@
+"""Extended resources that a DeviceClass backs: which class, and the claim that a pod's requests amount to.
+
+Upstream: plugins/dynamicresources/extendeddynamicresources.go, pkg/scheduler/framework/plugins/noderesources and
+staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import (
+    Container,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ObjectMeta,
+    Pod,
+    ResourceClaim,
+)
+from kschedctl.api.quantity import parse
+from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory, inventory_of
+from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
+from kschedctl.scheduler.dynamic_resources.requests import EXACT_COUNT, AllocationError, Expression
+from kschedctl.snapshot.snapshot import Snapshot
+
+IN_MEMORY_NAME = "<extended-resources>"
+"""The name of a pod's claim for extended resources until it is written."""
+Counts = npt.NDArray[np.int64]
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Resource name -> the class that backs it. Of two classes with one resource the newer counts, else the first."""
+    found: dict[str, DeviceClass] = {}
+    for device_class in classes:
+        resource = device_class.spec.extended_resource_name
+        rival = found.get(resource) if resource is not None else None
+        if rival is not None and _created(device_class) <= _created(rival):
+            continue
+        if resource is not None:
+            found[resource] = device_class
+        found[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
+    return found
+
+
+def _created(device_class: DeviceClass) -> str:
+    return device_class.metadata.creation_timestamp or ""
+
+
+def backed(requests: Mapping[str, int], classes: Mapping[str, DeviceClass]) -> bool:
+    """Whether any of the requested resources may come from a DeviceClass."""
+    return any(amount and is_dra_extended(name) and name in classes for name, amount in requests.items())
+
+
+def empty_claim(pod: Pod) -> ResourceClaim:
+    """The claim for a pod's extended resources before it is known which of them a node gives otherwise."""
+    return ResourceClaim(ObjectMeta(name=IN_MEMORY_NAME, namespace=pod.metadata.namespace))
+
+
+def device_requests(
+    pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
+) -> tuple[DeviceRequest, ...]:
+    """The requests of that claim for the resources that a node has from devices alone, by name.
+
+    A container of its own asks for its own devices; init containers use those of later containers, and each other's.
+    """
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    is_brief = [i < len(pod.spec.init_containers) and c.restart_policy != "Always" for i, c in enumerate(containers)]
+    found: list[DeviceRequest] = []
+    for resource in sorted(resources):
+        lasting = [0 if brief else _amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)]
+        largest: tuple[int, int] | None = None
+        for i, container in enumerate(containers):
+            more = _amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
+            if more > 0 and (largest is None or more > largest[1]):
+                largest = (i, more)
+        wanted = [(i, amount) for i, amount in enumerate(lasting) if amount]
+        for i, count in wanted + ([largest] if largest else []):
+            found.append(_request(i, containers[i], resource, classes[resource], count))
+    return tuple(sorted(found, key=lambda request: request.name))
+
+
+def _amount(container: Container, resource: str) -> int:
+    quantity = parse(str(container.resources.requests.get(resource, 0)))
+    return quantity.value() if quantity.round_up(0) == quantity else 0
+
+
+def _request(index: int, container: Container, resource: str, device_class: DeviceClass, count: int) -> DeviceRequest:
+    position = sorted(container.resources.requests).index(resource)
+    exactly = ExactDeviceRequest(device_class.metadata.name, allocation_mode=EXACT_COUNT, count=count)
+    return DeviceRequest(f"container-{index}-request-{position}", exactly)
+
+
+class DeviceBackedResources:
+    """What the devices of a snapshot's nodes are worth as extended resources; nothing without DRAExtendedResource."""
+
+    def __init__(self, view: Snapshot, features: Features) -> None:
+        self.view, self.features = view, features
+        self.classes = classes_by_resource(view.cluster.device_classes) if features.extended_resource else {}
+
+    def backs(self, resource: str) -> bool:
+        """Whether a DeviceClass backs the resource."""
+        return resource in self.classes
+
+    def totals(self, resource: str) -> tuple[Counts, Counts]:
+        """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
+        return device_totals(inventory_of(self.view, self.features), self.classes[resource])
+
+
+def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
+    """(N,) each: how many devices of a class every node has, and how many of them are allocated; for scoring.
+
+    Slices count by themselves here, whatever is wrong with their pools; a node whose devices cannot be told has none.
+    """
+    name = f"class {device_class.metadata.name}"
+    selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
+    total, allocated = np.zeros((2, len(inventory.nodes)), np.int64)
+    faulty = np.zeros(len(inventory.nodes), np.bool_)
+    for piece in inventory.slices:
+        for device in piece.devices:
+            mask = _holders(inventory, device)
+            try:
+                if all(inventory.selects(selector, device, shares=False) for selector in selectors):
+                    total += mask
+                    allocated += mask & inventory.state.holds(device.id)
+            except AllocationError:
+                faulty |= mask
+    return np.where(faulty, 0, total), np.where(faulty, 0, allocated)
+
+
+def _holders(inventory: Inventory, device: PooledDevice) -> Bools:
+    """(N,): the nodes for which a device counts; a slice that names none counts for all."""
+    spec = device.slice.spec
+    if spec.per_device_node_selection:
+        found = device.device
+        return inventory.node_mask(found.node_name, found.all_nodes, found.node_selector)
+    everywhere = spec.all_nodes or not (spec.node_name or spec.node_selector is not None)
+    return inventory.node_mask(spec.node_name, everywhere, spec.node_selector)

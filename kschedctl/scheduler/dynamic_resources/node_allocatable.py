@@ -1,0 +1,166 @@
+"""Devices that stand for cpu, memory and other node resources (gate DRANodeAllocatableResources): is there room?
+
+Upstream: plugins/dynamicresources/nodeallocatabledynamicresources.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.objects import Device, NodeAllocatableResourceClaimStatus, NodeAllocatableResourceMapping, Pod
+from kschedctl.api.pod_requests import Quantities, pod_requests
+from kschedctl.api.quantity import Quantity, parse
+from kschedctl.scheduler.dynamic_resources.allocator import Allocation, Result
+from kschedctl.scheduler.dynamic_resources.claims import key, pod_claims
+from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, Outcome
+from kschedctl.scheduler.dynamic_resources.inventory import Bools
+from kschedctl.scheduler.framework import Code
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo, amounts
+from kschedctl.snapshot.snapshot import Snapshot
+
+Refusals = list[tuple[Bools, Outcome]]
+"""Nodes (N,) and what is said of them."""
+
+
+def shared_claims(evaluation: Evaluation, view: Snapshot, delta: Delta) -> Refusals:
+    """Nodes where pods use an allocated claim of this pod that gives node resources: no two pods may share it."""
+    found: Refusals = []
+    for position, claim in enumerate(evaluation.claims.all):
+        if claim.status.allocation is None:
+            continue
+        users, is_user = _users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
+        available = ~evaluation.unselected.get(position, np.zeros(len(view.nodes), np.bool_))
+        where = f"node allocatable resource claim {claim.metadata.name}"
+        found.append((available & (users > 1), Outcome(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
+        another = Outcome(Code.UNRESOLVABLE, f"{where} is already used by another pod")
+        found.append((available & (users == 1) & ~is_user, another))
+    return found
+
+
+def _users(view: Snapshot, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
+    """(N,) each: how many pods of a node use a claim, and whether this pod is one of them."""
+    pods = view.pods
+    using = pods.where(lambda info: info.namespace == namespace and name in _claims_of(info.pod))
+    itself = pods.where(lambda info: info.pod.metadata.uid == pod.metadata.uid)
+    users = view.sum_by_node(using.astype(np.int64)) + delta.counts(using, len(view.nodes))
+    both = using & itself
+    return users, view.sum_by_node(both.astype(np.int64)) + delta.counts(both, len(view.nodes)) > 0
+
+
+def _claims_of(pod: Pod) -> set[str]:
+    return {status.resource_claim_name for status in pod.status.node_allocatable_resource_claim_statuses}
+
+
+def lacking(evaluation: Evaluation, info: PodInfo, view: Snapshot, delta: Delta) -> Refusals:
+    """Nodes that pass otherwise and have no room for what the pod's devices take of node resources."""
+    found: Refusals = []
+    by_outcome: dict[int, list[int]] = {}
+    for row, outcome in enumerate(evaluation.outcomes):
+        if outcome.searched and outcome.allocation is not None:
+            by_outcome.setdefault(id(outcome), []).append(row)
+    for rows in by_outcome.values():
+        mask = np.zeros(len(view.nodes), np.bool_)
+        mask[rows] = True
+        found += _lacking(evaluation, evaluation.outcomes[rows[0]].allocation or (), info, view, delta, mask)
+    return found
+
+
+def _lacking(
+    evaluation: Evaluation, allocation: Allocation, info: PodInfo, view: Snapshot, delta: Delta, mask: Bools
+) -> Refusals:
+    try:
+        statuses = list(_statuses(evaluation, allocation))
+        if not statuses:
+            return []
+        demand = _demand(evaluation, info, statuses)
+    except _Refused as refusal:
+        return [(mask, refusal.outcome)]
+    requested = view.requested + view.change(view.requests, delta) if delta else view.requested
+    found: Refusals = []
+    for name, amount in amounts(demand).items():
+        if amount > 0 and (
+            (names.is_counted(name) and not names.is_scalar(name)) or name.startswith(names.HUGE_PAGES_PREFIX)
+        ):
+            column = view.resources.get(name)
+            zero = np.zeros(len(view.nodes), np.int64)
+            offered, used = (zero, zero) if column is None else (view.allocatable[:, column], requested[:, column])
+            short, reason = mask & (amount > offered - used), f"Insufficient {name}"
+            found.append((short & (amount > offered), Outcome(Code.UNRESOLVABLE, reason)))
+            found.append((short & (amount <= offered), Outcome(Code.UNSCHEDULABLE, reason)))
+    return found
+
+
+class _Refused(Exception):
+    """The pod fits no node with these devices."""
+
+    def __init__(self, code: Code, reason: str) -> None:
+        self.outcome = Outcome(code, reason)
+        super().__init__(reason)
+
+
+def _statuses(evaluation: Evaluation, allocation: Allocation) -> Iterator[NodeAllocatableResourceClaimStatus]:
+    """What the new devices of each claim amount to, for claims that give node resources. Raises _Refused."""
+    devices = {}
+    for piece in evaluation.inventory.slices:
+        for device in piece.devices:
+            devices.setdefault((piece.pool[1], device.device.name), device.device)  # upstream forgets the driver
+    for claim, results in zip(evaluation.claims.to_allocate, allocation, strict=True):
+        total: Quantities = {}
+        for result in results:
+            for name, more in _given(devices[result.device.id[1:]], result, key(claim)):
+                total[name] = total[name].add(more) if name in total else more
+        if total:
+            yield NodeAllocatableResourceClaimStatus(claim.metadata.name, {n: str(q) for n, q in total.items()})
+
+
+def _given(device: Device, result: Result, claim: str) -> Iterator[tuple[str, Quantity]]:
+    for name, mapping in device.node_allocatable_resource_mappings.items():
+        quantity = _mapped(mapping, result.consumed if result.shared else None, name, device.name, claim)
+        if quantity is not None:
+            yield name, quantity
+
+
+def _mapped(
+    mapping: NodeAllocatableResourceMapping, consumed: Mapping[str, Quantity] | None, name: str, device: str, claim: str
+) -> Quantity | None:
+    multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
+    if not mapping.capacity_key:
+        return multiplier or parse("0")
+    if not consumed:
+        raise _Refused(
+            Code.ERROR,
+            f"claim {claim}, device {device}: ConsumedCapacity is nil, but Capacity key '{mapping.capacity_key}' "
+            f"is set in NodeAllocatableResourceMappings for resource {name}",
+        )
+    amount = consumed.get(mapping.capacity_key)
+    if amount is None or multiplier is None:
+        return amount
+    return Quantity(amount.mantissa * multiplier.mantissa, amount.scale + multiplier.scale, amount.format, big=True)
+
+
+def _demand(evaluation: Evaluation, info: PodInfo, statuses: list[NodeAllocatableResourceClaimStatus]) -> Quantities:
+    """What the pod requests with its devices. Raises _Refused."""
+    pod, inventory = evaluation.pod, evaluation.inventory
+    claims = pod_claims(pod, inventory.claims, inventory.features.workload_claims)
+    referenced = {
+        c.name for container in (*pod.spec.init_containers, *pod.spec.containers) for c in container.resources.claims
+    }
+    used = {claim.metadata.name for name, claim in claims if name in referenced}
+    for status in sorted(statuses, key=lambda status: status.resource_claim_name):
+        if status.resource_claim_name not in used:
+            what = "node-allocatable resource claim not referenced by any container within the pod"
+            raise _Refused(Code.UNRESOLVABLE, f"claim {status.resource_claim_name}: {what}")
+    told = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=tuple(statuses)))
+    options = info.options._replace(use_status=False, dra_node_allocatable=True)
+    demand, parts = pod_requests(told, options), pod_requests(told, options._replace(pod_level=False))
+    if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
+        for name in sorted(demand):
+            if name in parts and parts[name] > demand[name]:
+                what = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
+                raise _Refused(Code.UNRESOLVABLE, f"pod level request for {name} {what}")
+    return demand

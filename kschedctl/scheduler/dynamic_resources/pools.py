@@ -1,0 +1,204 @@
+"""The devices that a node can see: ResourceSlices put together to pools, checked, in the order of the search.
+
+Upstream: structured/internal/incubating/pools_incubating.go and resourceslice/tracker/tracker.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
+from kschedctl.api.quantity import parse
+from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId
+
+PoolId = tuple[str, str]
+"""Driver and name."""
+Counters = dict[tuple[str, str], int]
+"""Counter set and counter -> amount, in billionths."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledDevice:
+    """A device of a slice. Devices alike in what selectors see share ``kind``; ``twin`` is shared by those that the
+    search cannot tell apart at all, what is allocated of them included."""
+
+    device: Device
+    slice: ResourceSlice
+    kind: int
+    twin: int
+    consumes: Counters
+
+    @property
+    def id(self) -> DeviceId:
+        return self.slice.spec.driver, self.slice.spec.pool.name, self.device.name
+
+    @property
+    def label(self) -> str:
+        return "/".join(self.id)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexedSlice:
+    """A ResourceSlice at its place in the list of all."""
+
+    index: int
+    slice: ResourceSlice
+    devices: tuple[PooledDevice, ...]
+
+    @property
+    def pool(self) -> PoolId:
+        return self.slice.spec.driver, self.slice.spec.pool.name
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What one node sees of a pool: the ``devices`` for it in the order of the search.
+
+    From an ``incomplete`` one, or one that is ``invalid`` for a reason, nothing is allocated. ``available`` are the
+    counters that allocated devices leave over. Nodes whose pools have equal ``shape`` are alike for the search.
+    """
+
+    id: PoolId
+    devices: tuple[PooledDevice, ...] = ()
+    available: Counters | None = None
+    incomplete: bool = False
+    invalid: str = ""
+
+    @property
+    def usable(self) -> bool:
+        return not (self.incomplete or self.invalid)
+
+    @property
+    def label(self) -> str:
+        return "/".join(self.id)
+
+    @property
+    def shape(self) -> object:
+        counters = tuple(sorted(self.available.items())) if self.available else ()
+        return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        return any(d.device.binding_conditions for d in self.devices)
+
+
+def with_taint_rules(slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule]) -> list[ResourceSlice]:
+    """The slices with the taints that rules put on their devices."""
+    rules = tuple(rules)
+    return [_tainted(piece, rules) for piece in slices]
+
+
+def _tainted(piece: ResourceSlice, rules: tuple[DeviceTaintRule, ...]) -> ResourceSlice:
+    spec = piece.spec
+    devices = list(spec.devices)
+    for rule in rules:
+        selector = rule.spec.device_selector
+        driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
+        if driver in (None, spec.driver) and pool in (None, spec.pool.name):
+            for i, device in enumerate(devices):
+                if name in (None, device.name):
+                    devices[i] = replace(device, taints=(*device.taints, rule.spec.taint))
+    return replace(piece, spec=replace(spec, devices=tuple(devices)))
+
+
+def billionths(amount: str | int | float) -> int:
+    """An amount as a whole number of billionths.
+
+    >>> billionths("1500m"), billionths("1Ki")
+    (1500000000, 1024000000000)
+    """
+    found = parse(str(amount))
+    return found.mantissa * 10 ** (found.scale + 9)
+
+
+def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
+    """The slices of one pool that have its highest generation, in their order."""
+    slices = list(slices)
+    generation = max(piece.slice.spec.pool.generation for piece in slices)
+    return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
+
+
+def build_pool(
+    seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], state: AllocatedState, partitionable: bool
+) -> Pool | None:
+    """The pool of which a node sees these slices, of ``everything`` that has been published of it.
+
+    None when the driver is replacing it by a newer generation of which the node sees nothing yet.
+    """
+    seen = newest(seen)
+    first = seen[0].slice.spec.pool
+    others: list[IndexedSlice] = []
+    if len(seen) != first.resource_slice_count:
+        if any(piece.slice.spec.pool.generation > first.generation for piece in everything):
+            return None
+        current = [piece for piece in everything if piece.slice.spec.pool.generation == first.generation]
+        if len(current) != first.resource_slice_count:
+            return Pool(seen[0].pool, incomplete=True)
+        named = {piece.slice.metadata.name for piece in seen}
+        others = [piece for piece in current if piece.slice.metadata.name not in named]
+    return _complete(sorted(seen, key=lambda piece: piece.slice.metadata.name), others, state, partitionable)
+
+
+def _complete(
+    seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], state: AllocatedState, partitionable: bool
+) -> Pool:
+    id = seen[0].pool
+    with_devices = [piece for piece in seen if not (partitionable and piece.slice.spec.shared_counters)]
+    devices = tuple(device for piece in with_devices for device in piece.devices)
+    fault = _duplicate(devices)
+    if fault or not partitionable:
+        return Pool(id, () if fault else devices, invalid=fault)
+    available, fault = _counters(seen)
+    elsewhere = tuple(device for piece in others for device in piece.devices)
+    fault = fault or _unknown_counter((*devices, *elsewhere), available)
+    if fault:
+        return Pool(id, invalid=fault)
+    for device in (*devices, *elsewhere) if available else ():
+        if device.consumes and state.holds(device.id):
+            for counter, amount in device.consumes.items():
+                available[counter] -= amount
+    return Pool(id, devices, available)
+
+
+def _duplicate(devices: Iterable[PooledDevice]) -> str:
+    known = set()
+    for device in devices:
+        if device.device.name in known:
+            return f"duplicate device name {device.device.name}"
+        known.add(device.device.name)
+    return ""
+
+
+def _counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
+    found: dict[str, Mapping[str, int]] = {}
+    for piece in slices:
+        for counters in piece.slice.spec.shared_counters:
+            if counters.name in found:
+                return {}, f"duplicate counter set name {counters.name}"
+            found[counters.name] = {name: billionths(counter.value) for name, counter in counters.counters.items()}
+    return {(name, counter): amount for name, set_ in found.items() for counter, amount in set_.items()}, ""
+
+
+def _unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
+    sets = {name for name, _ in available}
+    for device in devices:
+        for consumption in device.device.consumes_counters:
+            if consumption.counter_set not in sets:
+                return f"counter set {consumption.counter_set} not found"
+            for counter in consumption.counters:
+                if (consumption.counter_set, counter) not in available:
+                    return f"counter {counter} not found in counter set {consumption.counter_set}"
+    return ""
+
+
+def consumption(device: Device) -> Counters:
+    """What a device takes of its pool's counters."""
+    total: Counters = {}
+    for consumed in device.consumes_counters:
+        for name, counter in consumed.counters.items():
+            key = (consumed.counter_set, name)
+            total[key] = total.get(key, 0) + billionths(counter.value)
+    return total

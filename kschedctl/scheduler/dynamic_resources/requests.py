@@ -1,0 +1,151 @@
+"""What a claim asks for, in one form for exact requests and for prioritised alternatives, API defaults filled in.
+
+Upstream: staging/src/k8s.io/api/resource/v1/types.go and pkg/apis/resource/v1/defaults.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kschedctl.api.objects import (
+    CapacityRequirements,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from kschedctl.api.quantity import Quantity, parse
+from kschedctl.scheduler.dynamic_resources.claims import key
+from kschedctl.scheduler.dynamic_resources.features import Features
+
+EXACT_COUNT, ALL = "ExactCount", "All"
+MAX_RESULTS = 32
+"""Devices that one claim can hold (resource/v1 AllocationResultsMaxSize)."""
+
+
+class AllocationError(Exception):
+    """Something is wrong with a claim, class or pool: the allocation fails with upstream's code Error."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A CEL selector; ``source`` names where it stands in messages: ``class gpu: selector #0``."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One exact request, or one alternative (``parent`` is set) of a prioritised list."""
+
+    name: str
+    parent: str
+    mode: str
+    count: int
+    selectors: tuple[Expression, ...]
+    tolerations: tuple[DeviceToleration, ...] = ()
+    admin_access: bool | None = None
+    capacity: Mapping[str, Quantity] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    def named_in(self, requests: tuple[str, ...]) -> bool:
+        """Whether a constraint on these requests (none: on all) is about this one."""
+        return not requests or self.full_name in requests or (self.parent or self.name) in requests
+
+
+@dataclass(frozen=True)
+class ClaimRequests:
+    """A claim to allocate: for each of its requests the alternatives, just one where it is exact."""
+
+    claim: ResourceClaim
+    requests: tuple[tuple[Request, ...], ...]
+    constraints: tuple[DeviceConstraint, ...]
+
+    @property
+    def key(self) -> str:
+        return key(self.claim)
+
+
+def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
+    """Check a claim as the allocator does before it looks at devices. Raises AllocationError."""
+    requests = tuple(_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
+    for i, constraint in enumerate(claim.spec.devices.constraints):
+        distinct = constraint.distinct_attribute is not None and not features.stable_allocator
+        if constraint.match_attribute is None and not distinct:
+            raise AllocationError(
+                f"claim {key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+            )
+    return ClaimRequests(claim, requests, claim.spec.devices.constraints)
+
+
+def _alternatives(
+    claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
+) -> tuple[Request, ...]:
+    where = f"claim {key(claim)}, request {request.name}"
+    if request.first_available and not features.prioritized_list:
+        raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+    subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
+    parent = request.name if request.first_available else ""
+    if not (features.consumable_capacity or features.stable_allocator):
+        for sub in subrequests:
+            if sub.capacity is not None:
+                what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
+                raise AllocationError(
+                    f"claim {key(claim)}, {what}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                )
+    return tuple(_request(claim, request.name, parent, sub, classes, features) for sub in subrequests)
+
+
+def _request(
+    claim: ResourceClaim,
+    name: str,
+    parent: str,
+    sub: ExactDeviceRequest | DeviceSubRequest,
+    classes: Mapping[str, DeviceClass],
+    features: Features,
+) -> Request:
+    name = sub.name if isinstance(sub, DeviceSubRequest) else name
+    admin = sub.admin_access if isinstance(sub, ExactDeviceRequest) else None
+    where = f"claim {key(claim)}, request {name}"
+    for i, selector in enumerate(sub.selectors):
+        if selector.cel is None:
+            raise AllocationError(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)")
+    if admin is not None and not features.admin_access:
+        raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+    if not sub.device_class_name:
+        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+    device_class = classes.get(sub.device_class_name)
+    if device_class is None:
+        absent = f'deviceclass.resource.k8s.io "{sub.device_class_name}" not found'
+        raise AllocationError(f"{where}: could not retrieve device class {sub.device_class_name}: {absent}")
+    mode = sub.allocation_mode or EXACT_COUNT
+    if mode not in (EXACT_COUNT, ALL):
+        raise AllocationError(f"{where}: unsupported count mode {mode}")
+    return Request(
+        name,
+        parent,
+        mode,
+        sub.count or 1,
+        (*_expressions(f"class {sub.device_class_name}", device_class), *_expressions(f"claim {key(claim)}", sub)),
+        sub.tolerations,
+        admin,
+        _amounts(sub.capacity),
+    )
+
+
+def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest) -> tuple[Expression, ...]:
+    selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
+    found = enumerate(selectors)
+    return tuple(Expression(f"{source}: selector #{i}", s.cel.expression) for i, s in found if s.cel is not None)
+
+
+def _amounts(capacity: CapacityRequirements | None) -> dict[str, Quantity]:
+    return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}

@@ -1,0 +1,67 @@
+"""What the scheduler would write into the claims' status: the devices found, and for which nodes they are.
+
+Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and createNodeSelector (v1.36).
+"""
+
+from __future__ import annotations
+
+from kschedctl.api.objects import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    NodeSelector,
+    NodeSelectorTerm,
+    SelectorRequirement,
+)
+from kschedctl.scheduler.dynamic_resources.allocator import Result
+from kschedctl.scheduler.dynamic_resources.features import Features
+
+
+def allocation_result(results: tuple[Result, ...], node: str, features: Features) -> AllocationResult:
+    """One claim's allocation on a node; its shares carry no ID yet."""
+    devices = DeviceAllocationResult(tuple(_device(result, features) for result in results))
+    return AllocationResult(devices, _node_selector(results, node))
+
+
+def _device(result: Result, features: Features) -> DeviceRequestAllocationResult:
+    driver, pool, name = result.device.id
+    device, request = result.device.device, result.request
+    conditions = features.binding_conditions
+    return DeviceRequestAllocationResult(
+        request=request.full_name,
+        driver=driver,
+        pool=pool,
+        device=name,
+        admin_access=True if request.admin_access else None,
+        tolerations=request.tolerations,
+        consumed_capacity={name: str(amount) for name, amount in result.consumed.items()},
+        binding_conditions=device.binding_conditions if conditions else (),
+        binding_failure_conditions=device.binding_failure_conditions if conditions else (),
+    )
+
+
+def _node_selector(results: tuple[Result, ...], node: str) -> NodeSelector | None:
+    """The node itself when a device is local to it, else what all the devices demand of nodes, None for any node."""
+    fields: list[SelectorRequirement] = []
+    expressions: list[SelectorRequirement] = []
+    for result in results:
+        spec, device = result.device.slice.spec, result.device.device
+        holder = device if spec.per_device_node_selection else spec
+        if holder.node_name is not None or device.binds_to_node:
+            here = SelectorRequirement("metadata.name", "In", (node,))
+            return NodeSelector((NodeSelectorTerm(match_fields=(here,)),))
+        for term in holder.node_selector.node_selector_terms if holder.node_selector else ():
+            _extend(fields, term.match_fields)
+            _extend(expressions, term.match_expressions)
+    if not (fields or expressions):
+        return None
+    return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+
+
+def _extend(found: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
+    for new in more:
+        if not any(
+            (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))
+            for old in found
+        ):
+            found.append(new)
