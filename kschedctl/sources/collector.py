@@ -1,0 +1,145 @@
+"""What is read, put together: objects by kind, and everything that is not an object of a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.objects import Struct
+from kschedctl.cluster import CLUSTER_SCOPED
+from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
+from kschedctl.sources.kinds import is_read
+from kschedctl.sources.place import Place
+from kschedctl.sources.quantities import RESOURCES, check_quantities
+from kschedctl.sources.sharing import Sharing
+from kschedctl.sources.typed import typed
+
+CONFIGURATION = "KubeSchedulerConfiguration"
+
+
+class Manifest(NamedTuple):
+    """A pod, or what holds the template of pods, as somebody wrote it: no API server gave it a UID."""
+
+    document: Mapping[str, Any]
+    place: Place
+
+
+class Origins(Mapping[tuple[str, str, str], str]):
+    """(kind, namespace, name) -> "file" or "file, document 3"; made when it is first looked at."""
+
+    def __init__(self, found: list[tuple[str, str, Iterable[Any]]]) -> None:
+        self._found = found
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, str], str]:
+        return {_key(kind, obj): origin for kind, origin, objects in self._found for obj in objects}
+
+    def __getitem__(self, key: tuple[str, str, str]) -> str:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
+class Collector:
+    """Takes documents and items in the order in which they are read."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, list[Any]] = {}
+        self.found: list[tuple[str, str, Iterable[Any]]] = []
+        self.manifests: list[Manifest] = []
+        self.skipped: Counter[str] = Counter()
+        self.warnings: list[str] = []
+        self.configuration: Mapping[str, Any] | None = None
+        self.documents = 0
+        self._sharing = Sharing()
+
+    def document(self, document: Any, place: Place, listed: bool = False) -> None:
+        """A document, or an item of a list, as it was parsed. Raises InputError."""
+        if not isinstance(document, dict):
+            raise place.error(f"expected an object, got {type(document).__name__}")
+        kind, version = (_text(document, field, place) for field in ("kind", "apiVersion"))
+        self.documents += 1
+        if kind.endswith("List") and "items" in document:
+            self._list(document, kind, version, place)
+        elif kind == CONFIGURATION:
+            self._configure(document, place)
+        elif self.wanted(kind, version, place):
+            self._object(document, kind, place)
+        else:
+            self.skipped[kind] += 1
+        if kind in POD_HOLDERS and not _has_uid(document):
+            self._manifest(document, place)
+
+    def add(self, kind: str, objects: list[Any], origin: str) -> None:
+        """Objects of the kind as they are."""
+        self.objects.setdefault(kind, []).extend(objects)
+        self.found.append((kind, origin, objects))
+
+    def shared(self, kind: str, obj: Any, where: Callable[[], Place]) -> Any:
+        """An equal object that shares what it can with the others. Raises InputError for its quantities, its name."""
+        if not obj.metadata.name and not (kind == "Pod" and obj.metadata.generate_name):
+            raise where().error("required", "metadata.name")
+        if kind == "Pod":
+            return self._sharing.pod(obj, where)
+        if kind in RESOURCES:
+            check_quantities(RESOURCES[kind](obj), where)
+        return self._sharing.node(obj) if kind == "Node" else obj
+
+    def wanted(self, kind: str, version: str, place: Place) -> bool:
+        """Whether to read an object of this kind. Raises InputError where it is no object at all."""
+        if not kind:
+            raise place.error("no Kubernetes object: it has no kind")
+        if kind in ("Table", "Status"):
+            raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
+        return is_read(kind, version, place)
+
+    def incomplete(self, metadata: Any, place: Place) -> None:
+        """Warns when the list was cut into pages and this is not all of it."""
+        if isinstance(metadata, dict) and metadata.get("continue"):
+            self.warnings.append(f"{place}: only a part of the list: it was read with a limit")
+
+    def _list(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
+        items = document["items"]
+        if items is not None and not isinstance(items, list):
+            raise place.error(f"expected array, got {type(items).__name__}", "items")
+        self.incomplete(document.get("metadata"), place)
+        given = {"apiVersion": version, "kind": kind.removesuffix("List")} if kind != "List" else {}
+        for index, item in enumerate(items or ()):
+            self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
+
+    def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
+        obj: Struct = self.shared(kind, typed(document, kind, place), lambda: place)
+        self.add(kind, [obj], place.origin)
+
+    def _configure(self, document: dict[str, Any], place: Place) -> None:
+        if self.configuration is not None:
+            raise place.error(f"a second {CONFIGURATION}", hint="one scheduler has one")
+        self.configuration = document
+
+    def _manifest(self, document: dict[str, Any], place: Place) -> None:
+        self.manifests.append(Manifest(document, place))
+        self.warnings += [f'{place}: unknown field "{field}"' for field in check_unknown_fields(document)]
+
+
+def _key(kind: str, obj: Any) -> tuple[str, str, str]:
+    meta = obj.metadata
+    return kind, "" if kind in CLUSTER_SCOPED else meta.namespace or DEFAULT_NAMESPACE, meta.name
+
+
+def _text(document: dict[str, Any], field: str, place: Place) -> str:
+    value = document.get(field)
+    if value is not None and not isinstance(value, str):
+        raise place.error(f"expected str, got {type(value).__name__}", field)
+    return value or ""
+
+
+def _has_uid(document: dict[str, Any]) -> bool:
+    metadata = document.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("uid"))

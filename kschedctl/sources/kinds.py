@@ -1,0 +1,95 @@
+"""Which kinds are read from files, in which versions of the API, and how an item of a list is decoded into its struct.
+
+Upstream: the versions that kube-scheduler's informers list (v1.36); resource.k8s.io/v1beta2 has the fields of v1.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from operator import or_
+from types import GenericAlias
+from typing import Any, Literal
+
+import msgspec
+
+from kschedctl.api.objects import KINDS, PodStatus, Struct
+from kschedctl.sources.place import Place
+
+_DEVICES = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
+_BY_VERSION: dict[tuple[str, ...], str] = {
+    ("v1",): "Pod Node Namespace Service ReplicationController PersistentVolumeClaim PersistentVolume",
+    ("apps/v1",): "ReplicaSet StatefulSet",
+    ("policy/v1",): "PodDisruptionBudget",
+    ("node.k8s.io/v1",): "RuntimeClass",
+    ("storage.k8s.io/v1",): "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment",
+    ("scheduling.k8s.io/v1",): "PriorityClass",
+    ("scheduling.k8s.io/v1alpha2",): "PodGroup",
+    _DEVICES: "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
+    ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"): "DeviceTaintRule",
+}
+VERSIONS = {kind: versions for versions, kinds in _BY_VERSION.items() for kind in kinds.split()}
+"""Kind -> the values of apiVersion with which it is read."""
+
+
+class TypeMeta(Struct, frozen=True):
+    """What a document says that it is."""
+
+    kind: str = ""
+    api_version: str = ""
+
+
+def is_read(kind: str, version: str, place: Place) -> bool:
+    """Whether scheduling reads such objects; kinds of that name that other vendors define do not count.
+
+    Raises InputError for another version of what is read. An item of a typed list may leave its version out.
+    """
+    if kind not in VERSIONS or _is_foreign(version):
+        return False
+    if version and version not in VERSIONS[kind]:
+        wanted = " or ".join(VERSIONS[kind])
+        raise place.error(f"{kind} in apiVersion {version} is not known", hint=f"{wanted} is what kschedctl reads")
+    return True
+
+
+def _is_foreign(version: str) -> bool:
+    """Kubernetes' own groups have no dot or end in .k8s.io."""
+    group = version.rpartition("/")[0]
+    return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))
+
+
+@cache
+def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    """Decodes a JSON array of objects of this kind, "" for all kinds mixed, to subclasses of their structs.
+
+    The conditions of pods are not decoded: see Sharing.
+
+    Raises ValidationError when an item says that it is of another kind or of a version that is not read.
+    """
+    item = _item_type(kind) if kind else reduce(or_, map(_item_type, KINDS))
+    return msgspec.json.Decoder(GenericAlias(list, item))
+
+
+@cache
+def item_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    """Decodes one object of this kind."""
+    return msgspec.json.Decoder(_item_type(kind))
+
+
+class _PodStatus(PodStatus, frozen=True):
+    """A pod's status of which the conditions are yet to be decoded: most pods have some, and few of them matter."""
+
+    conditions: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+
+
+@cache
+def _item_type(kind: str) -> Any:
+    fields: list[tuple[str, Any, Any]] = [("api_version", Literal[VERSIONS[kind]], VERSIONS[kind][0])]
+    fields += [("status", _PodStatus, _PodStatus())] * (kind == "Pod")
+    settings: dict[str, Any] = {"tag_field": "kind", "tag": kind, "rename": "camel", "frozen": True, "gc": False}
+    return msgspec.defstruct(f"{kind}Item", fields, bases=(KINDS[kind],), **settings)
+
+
+def without_type(kind: str, item: Any) -> Struct:
+    """A decoded item as the plain struct of its kind."""
+    into = KINDS[kind]
+    return into(*[getattr(item, name) for name in into.__struct_fields__])

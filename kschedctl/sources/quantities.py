@@ -1,0 +1,67 @@
+"""Quantities that no object in a cluster can have, found while reading, so that the message can name the file.
+
+What counts as impossible is what the snapshot cannot count: kschedctl/snapshot/pod_info.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kschedctl.api.objects import Node, PersistentVolume, PersistentVolumeClaim, PodSpec, Resources, RuntimeClass
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import QuantityError
+from kschedctl.snapshot.pod_info import amounts
+from kschedctl.sources.place import Place
+
+Found = Iterator[tuple[str, Resources]]
+
+
+def check_quantities(found: Found, where: Callable[[], Place]) -> None:
+    """Raises InputError that names the place and the field of the first quantity that is none, or too large."""
+    for path, resources in found:
+        for name, text in resources.items():
+            try:
+                amounts(quantities({name: text}))
+            except QuantityError as error:
+                at = f".{name}" if name.isidentifier() else f"[{name}]"
+                raise where().error(error.what, path + at, hint=error.hint) from None
+
+
+def pod_resources(spec: PodSpec) -> Found:
+    """Path -> resources, of all that a pod asks for."""
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield f"spec.{field}[{index}].resources.requests", container.resources.requests
+            yield f"spec.{field}[{index}].resources.limits", container.resources.limits
+    if spec.resources is not None:
+        yield "spec.resources.requests", spec.resources.requests
+        yield "spec.resources.limits", spec.resources.limits
+    yield "spec.overhead", spec.overhead
+
+
+def _node(node: Node) -> Found:
+    yield "status.allocatable", node.status.allocatable
+    yield "status.capacity", node.status.capacity
+
+
+def _claim(claim: PersistentVolumeClaim) -> Found:
+    yield "spec.resources.requests", claim.spec.resources.requests
+
+
+def _volume(volume: PersistentVolume) -> Found:
+    yield "spec.capacity", volume.spec.capacity
+
+
+def _runtime_class(runtime_class: RuntimeClass) -> Found:
+    if runtime_class.overhead is not None:
+        yield "overhead.podFixed", runtime_class.overhead.pod_fixed
+
+
+RESOURCES: dict[str, Callable[[Any], Found]] = {
+    "Node": _node,
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "RuntimeClass": _runtime_class,
+}
+"""Kind -> where its objects hold quantities; pods share their specs and are checked once a spec."""

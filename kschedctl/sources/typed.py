@@ -1,0 +1,72 @@
+"""One document as its struct; what is wrong with it is an error that names the exact field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.objects import KINDS, Struct
+from kschedctl.cluster import without_nulls
+from kschedctl.errors import InputError
+from kschedctl.sources.place import Place
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_PROBLEM = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
+_GOT = re.compile(r"got `(\w+)`")
+_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def typed(document: Mapping[str, Any], kind: str, place: Place) -> Struct:
+    """The document as the struct of its kind. Raises InputError."""
+    document = without_nulls(document)
+    try:
+        found = msgspec.convert(document, KINDS[kind])
+        _encode(found)
+    except msgspec.ValidationError as error:
+        raise _field_error(document, str(error), place) from None
+    except UnicodeEncodeError:
+        raise place.error("holds half of a surrogate pair, which is no text") from None
+    except OverflowError:
+        pass
+    for path, value in _numbers(document, ""):
+        if not -(2**63) <= value < 2**63:
+            raise place.error("number out of range", path)
+    return found
+
+
+def _field_error(document: Mapping[str, Any], message: str, place: Place) -> InputError:
+    what, path = _PROBLEM.fullmatch(message).groups(default="")  # type: ignore[union-attr]
+    got = _GOT.search(what)
+    if "[...]" in path and got:
+        steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
+        path = _locate(document, steps, got[1]) or path
+    what = what[:1].lower() + what[1:].replace("`", "").replace(" | null", "")
+    return place.error(what, path.lstrip("."))
+
+
+def _locate(value: Any, steps: list[str], got: str) -> str | None:
+    """The path to the first value of type ``got`` at the end of the steps, of which ``[...]`` is any key of a map."""
+    if not steps:
+        return "" if _NAMES.get(type(value)) == got else None
+    step, rest = steps[0], steps[1:]
+    if step == "[...]":
+        tried = ((f"[{key}]", _locate(inner, rest, got)) for key, inner in value.items())
+        return next((key + path for key, path in tried if path is not None), None)
+    inner = value[int(step[1:-1])] if step.startswith("[") else value[step]
+    path = _locate(inner, rest, got)
+    return None if path is None else (step if step.startswith("[") else f".{step}") + path
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, int]]:
+    if isinstance(value, int):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _numbers(inner, f"{path}[{index}]")
