@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace as altered
 
-from kschedctl.api.objects import Pod, PodStatus
+from kschedctl.api.objects import Pod
 from kschedctl.cli import pending, pods
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
-from kschedctl.cli.source import load, manifest_pod
+from kschedctl.cli.program import command_line
+from kschedctl.cli.source import load, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.pending import PendingPods
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain_pod
+from kschedctl.studies import explain as study
 
-log = logging.getLogger(__name__)
+FINE = ("Schedulable", "Bound")
 
 
 @with_options
 def explain(
+    *,
     source: Source,
     scope: Scope,
     view: View,
     pod: Annotated[str | None, typer.Argument(metavar="[POD]", help="name, pod/name or namespace/name.")] = None,
+    priority: Annotated[
+        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay POD with this priority.")
+    ] = None,
+    priority_class: Annotated[
+        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay POD in this PriorityClass.")
+    ] = "",
 ) -> Answer:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
 
-    Without POD: if just one file has no nodes and a single Pod, not bound, that Pod is explained as if it were created
-    now. Else every pending pod of the namespace (with -A of all) is explained, and they are grouped by cause.
+    Without POD: when just one of the files has no nodes and a single Pod that is not bound, as a manifest has, that
+    Pod is explained, as if it were created now. Else every pending pod of the namespace (with -A of all) is, and they
+    are grouped by cause.
     """
-    report: Explanation | PendingPods
+    if pod and scope.selector:
+        raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     cluster = asking_for(load(source), scope.scheduler_name)
-    if pod is not None:
-        report = existing(cluster, pods.find(cluster, pod, scope))
-    elif (manifest := manifest_pod(cluster)) is not None:
-        report = created(cluster, manifest, scope)
+    lone = None if pod else lone_pod(cluster)
+    as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
+    report: Explanation | PendingPods
+    if pod:
+        report = study.explain(cluster, pods.find(cluster, pod, scope).key, **as_if)  # type: ignore[arg-type]
+    elif lone and lone.metadata.uid:
+        report = study.explain(cluster, lone.key, **as_if)  # type: ignore[arg-type]
+    elif lone:
+        report = study.explain(without(cluster, lone), created(lone, scope), **as_if)  # type: ignore[arg-type]
+    elif priority is not None or priority_class:
+        raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
     else:
         report = summary(cluster, source, scope)
-    return view.answer(report, SCHEDULES if schedulable(report) else DOES_NOT_SCHEDULE)
+    return view.answer(report, SCHEDULES if fine(report) else DOES_NOT_SCHEDULE)
 
 
-def schedulable(report: Explanation | PendingPods) -> bool:
-    """Whether the pod, or each of the pods by itself, would get a node; also when nothing is pending."""
+def fine(report: Explanation | PendingPods) -> bool:
+    """Whether the pod, or each of the pods by itself, has a node or would get one; also when nothing is pending."""
     verdicts = [report.verdict] if isinstance(report, Explanation) else [group.verdict for group in report.groups]
-    return all(verdict == "Schedulable" for verdict in verdicts)
+    return all(verdict in FINE for verdict in verdicts)
 
 
 def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
@@ -64,35 +80,23 @@ def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
     return replace(cluster, pods=tuple(asking))
 
 
-def existing(cluster: Cluster, pod: Pod) -> Explanation:
-    """A pod of the cluster explained; one that is bound as if it were pending again. Raises UsageError."""
-    if pod.terminated:
-        raise UsageError(f"pod {pod.key} has ended ({pod.status.phase}): there is nothing to schedule")
-    if pod.spec.node_name:
-        log.warning("note: %s is bound to %s; replayed as if it were pending now", pod.key, pod.spec.node_name)
-        cluster = without(cluster, pod)
-        pod = altered(pod, spec=altered(pod.spec, node_name=""), status=PodStatus())
-    scheduler = Scheduler(cluster)
-    return explain_pod(scheduler, scheduler.view.stored(pod))
+def without(cluster: Cluster, pod: Pod) -> Cluster:
+    return replace(cluster, pods=tuple(other for other in cluster.pods if other is not pod))
 
 
-def created(cluster: Cluster, pod: Pod, scope: Scope) -> Explanation:
-    """The pod of a manifest, explained as if it were created in the rest of the cluster. Raises UsageError."""
-    scheduler = Scheduler(without(cluster, pod))
+def created(pod: Pod, scope: Scope) -> Pod:
+    """The pod of a manifest with the name and namespace that it would be created with. Raises UsageError."""
     namespace = scope.namespace or pod.metadata.namespace
     if pod.metadata.namespace not in (namespace, DEFAULT_NAMESPACE):
         raise UsageError(f'the manifest says namespace "{pod.metadata.namespace}", not "{namespace}"')
     name = pod.metadata.name or pod.metadata.generate_name
-    pod = altered(pod, metadata=altered(pod.metadata, name=name, namespace=namespace))
-    return explain_pod(scheduler, scheduler.view.admitted(scheduler.view.stored(pod)))
-
-
-def without(cluster: Cluster, pod: Pod) -> Cluster:
-    return replace(cluster, pods=tuple(other for other in cluster.pods if other is not pod))
+    return altered(pod, metadata=altered(pod.metadata, name=name, namespace=namespace))
 
 
 def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     found = pending.explain_all(Scheduler(cluster), pods.pending(cluster, scope))
     groups = pending.groups(found, [*source.arguments(), *scope.arguments()])
-    return PendingPods(scope=pods.describe(scope), groups=groups)
+    elsewhere = not groups and bool(pods.pending(cluster, Scope(all_namespaces=True)))
+    hints = (command_line("explain", "-A", source.arguments()),) if elsewhere else ()
+    return PendingPods(scope=pods.describe(scope), groups=groups, hints=hints)

@@ -30,13 +30,17 @@ COMMANDS = {
 }
 """Command -> its line in the help. It is the function of its name in the module of its name in this package."""
 
-BUG, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
+USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug."
 log = logging.getLogger("kschedctl")
 
 
 class Commands(TyperGroup):
     """Loads a command's module when the command is wanted, so that ``--help`` stays instant."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS)  # names only: what a mistyped one is compared with
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -84,14 +88,14 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code."""
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    _log_to_stderr()
     try:
         exit_code = _run(arguments)
         sys.stdout.flush()
         return exit_code
     except (KschedctlError, typer.TyperException) as error:
         _tell(error.format_message() if isinstance(error, typer.TyperException) else str(error))
-        return error.exit_code
+        return error.exit_code if isinstance(error, KschedctlError) else USAGE
     except BrokenPipeError:
         _drop_stdout()
         return BROKEN_PIPE
@@ -114,9 +118,24 @@ def _run(arguments: Sequence[str] | None) -> int:
     return int(answer.exit_code)
 
 
+class _Line(logging.Formatter):
+    """What the program says besides its answer, in one line each."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(record.getMessage())
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Line())
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.WARNING)
+
+
 def _tell(problem: str) -> None:
     if log.isEnabledFor(logging.DEBUG):
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            print(printable(line), file=sys.stderr)
     print(f"error: {printable(problem)}", file=sys.stderr)
 
 

@@ -20,9 +20,9 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.errors import UsageError
-from kschedctl.render.page import Style
+from kschedctl.render.page import UNFOLDED, Style
 
-PIPED_WIDTH = 120
+PIPED_WIDTH, LEAST_WIDTH = 120, 40
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 DEFAULT_NAMESPACE = "default"
 
@@ -115,9 +115,9 @@ class Scope:
 class View:
     """How to show the answer, and what to say besides."""
 
-    output: Annotated[
-        Format, typer.Option("-o", "--output", metavar=_choice(Format), help="Form of the answer.")
-    ] = Format.TABLE
+    output: Annotated[Format, typer.Option("-o", "--output", metavar=_choice(Format), help="Form of the answer.")] = (
+        Format.TABLE
+    )
     nodes: Annotated[bool, typer.Option("--nodes", help="Show every node, not only the nearest to fitting.")] = False
     color: Annotated[
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
@@ -128,7 +128,7 @@ class View:
     def answer(self, document: Any, exit_code: int = 0) -> Answer:
         """The document, shown as was asked for."""
         wide = self.output is Format.WIDE
-        style = Style(width=_width(), color=self._colored(), wide=wide, all_nodes=self.nodes)
+        style = Style(width=_width(wide), color=self._colored(), wide=wide, all_nodes=self.nodes)
         return Answer(document, self.output.value, style, exit_code)
 
     def _colored(self) -> bool:
@@ -137,14 +137,14 @@ class View:
         return self.color is Color.ALWAYS
 
 
-def _width() -> int:
-    """Columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH."""
-    return max(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else _piped_width(), 40)
-
-
-def _piped_width() -> int:
+def _width(wide: bool) -> int:
+    """Columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH, or no limit where every row is for a tool."""
+    if sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
     columns = os.environ.get("COLUMNS", "")
-    return int(columns) if columns.isdecimal() and int(columns) else PIPED_WIDTH
+    if columns.isdecimal() and int(columns):
+        return max(int(columns), LEAST_WIDTH)
+    return UNFOLDED if wide else PIPED_WIDTH
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -187,6 +187,7 @@ def feature_gates(given: list[str]) -> dict[str, bool]:
     for item in (item for text in given for item in text.split(",") if item.strip()):
         name, _, value = (part.strip() for part in item.partition("="))
         if value.lower() not in ("true", "false"):
-            raise UsageError(f'invalid value of {name or "a gate"}: "{value}"', where="--feature-gates", hint="A=true,B=false")
+            problem = f'invalid value of {name or "a gate"}: "{value}"'
+            raise UsageError(problem, where="--feature-gates", hint="A=true,B=false")
         gates[name] = value.lower() == "true"
     return gates

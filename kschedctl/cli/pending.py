@@ -26,23 +26,31 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
 
 
 def groups(found: Mapping[str, Explanation], arguments: list[str]) -> tuple[PendingGroup, ...]:
-    """The pods by cause, the largest group first; ``arguments`` name the same cluster in the next command."""
+    """The pods by cause, those that do not schedule first; ``arguments`` name the same cluster in the next command."""
     alike: dict[object, list[str]] = {}
     for key, report in found.items():
         alike.setdefault(_cause(report), []).append(key)
-    by_size = sorted(alike.values(), key=len, reverse=True)
-    return tuple(
-        PendingGroup(
-            verdict=found[pods[0]].verdict,
-            cause=found[pods[0]].message or found[pods[0]].headline,
-            pods=tuple(pods),
-            next=command_line("explain", pods[0], arguments),
-        )
-        for pods in by_size
-    )
+    made = [_group(tuple(pods), found[pods[0]], arguments) for pods in alike.values()]
+    return tuple(sorted(made, key=lambda group: (group.verdict == "Schedulable", -len(group.pods))))
+
+
+def _group(pods: tuple[str, ...], first: Explanation, arguments: list[str]) -> PendingGroup:
+    command = command_line("explain", pods[0], arguments)
+    return PendingGroup(first.verdict, _words(first), first.message, pods, command)
 
 
 def _cause(report: Explanation) -> object:
     """What two pods must share to be one group: the reasons, whatever the number of nodes; else the whole answer."""
-    reasons = frozenset((e.plugin, e.reason) for e in report.eliminations)
-    return report.verdict, reasons or report.message or report.headline
+    if report.verdict == "Schedulable":
+        return report.verdict
+    return report.verdict, frozenset((e.plugin, e.reason) for e in report.eliminations) or report.headline
+
+
+def _words(report: Explanation) -> str:
+    """The cause in a line: the reasons, those first that alone keep the most nodes from fitting."""
+    if report.verdict == "Schedulable":
+        return "a node fits now, for each by itself"
+    telling = sorted(report.eliminations, key=lambda e: (-e.only, -e.nodes))
+    if report.verdict != "Unschedulable" or not telling:
+        return report.headline
+    return ", ".join(f"{e.nodes:,} {e.reason}" for e in telling)

@@ -45,7 +45,7 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
     by_name: dict[str, list[Pod]] = {}
     for pod in pods:
         by_name.setdefault(pod.metadata.name, []).append(pod)
-    names = [name] if name in by_name else get_close_matches(name, by_name, 3, 0.7)
+    names = [name] if name in by_name else get_close_matches(name, by_name)
     names += [other for other in by_name if other.startswith(f"{name}-")][:3]
     found = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
     found.sort(key=lambda pod: pod.metadata.namespace != namespace)

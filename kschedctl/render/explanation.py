@@ -1,4 +1,4 @@
-"""The page of an Explanation: verdict, what eliminated the nodes, the nodes, the scores, preemption, what to do next."""
+"""The page of an Explanation: verdict, what refused how many nodes, the nodes, scores, preemption, what to do next."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
-    count,
     paragraph,
     section,
     shown_first,
 )
 from kschedctl.render.preemption import preemption_section
 from kschedctl.render.scores import scores_section
-from kschedctl.reports.explanation import Elimination, Explanation, NodeReport, StatusReport
+from kschedctl.reports.explanation import Elimination, Explanation, NodeReport
 
 NODES_SHOWN = 10
 TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
@@ -32,7 +31,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *_verdict(report),
         *_before_nodes(report),
-        *_eliminations(report.eliminations),
+        *_eliminations(report.eliminations, style),
         *_nodes(report, style),
         *scores_section(report, style),
         *preemption_section(report.preemption, style),
@@ -42,10 +41,10 @@ def explanation_page(report: Explanation, style: Style) -> Page:
 
 
 def _verdict(report: Explanation) -> Iterator[Paragraph]:
-    verdict = Marked(report.verdict, TONES.get(report.verdict, Tone.WARNING))
-    said = report.message or ""
-    yield paragraph(Marked(report.pod, Tone.STRONG), verdict, *([said] if said else []))
-    if report.headline not in ("", said, report.verdict):
+    said = report.message if report.verdict == "Unschedulable" else report.headline
+    verdict = Marked(report.verdict + (":" if said else ""), TONES.get(report.verdict, Tone.WARNING))
+    yield paragraph(Marked(report.pod, Tone.STRONG), verdict, said or "")
+    if report.headline not in ("", said):
         yield paragraph(report.headline)
 
 
@@ -76,58 +75,67 @@ def _some(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _eliminations(eliminations: tuple[Elimination, ...]) -> Page:
-    columns = (Column("nodes", right=True), Column("only this", right=True), Column("plugin", keep=True))
-    rows = tuple(
-        (
-            f"{e.nodes:,}",
-            Marked(f"{e.only:,}", Tone.STRONG if e.only else Tone.FAINT),
-            e.plugin,
-            e.reason,
-            f"{e.nearest.node}: {e.nearest.fact}" if e.nearest else "",
-        )
-        for e in eliminations
-    )
-    if not rows:
+def _eliminations(eliminations: tuple[Elimination, ...], style: Style) -> Page:
+    """One row a reason; the nearest miss beside it, or beneath it where there is no room."""
+    if not eliminations:
         return ()
-    table = Table((*columns, Column("reason"), Column("nearest miss")), rows)
-    return section("Why nodes are refused", table.without_empty_columns())
+    columns = [Column("nodes", right=True), Column("only this", right=True), Column("plugin", keep=True)]
+    columns += [Column("reason")] if style.narrow else [Column("reason"), Column("nearest miss")]
+    rows = tuple(row for elimination in eliminations for row in _elimination(elimination, style))
+    return section("Why nodes are refused", Table(tuple(columns), rows).without_empty_columns())
+
+
+def _elimination(found: Elimination, style: Style) -> Iterator[tuple[Cell, ...]]:
+    only = Marked(f"{found.only:,}", Tone.STRONG if found.only else Tone.FAINT)
+    row = (f"{found.nodes:,}", only, found.plugin, found.reason)
+    nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
+    if not style.narrow:
+        yield (*row, nearest)
+        return
+    yield row
+    if nearest:
+        yield (Marked(f"nearest: {nearest}", Tone.FAINT),)
 
 
 def _nodes(report: Explanation, style: Style) -> Page:
-    """The refused nodes, those that only one thing refuses first; every node when all are wanted."""
+    """The refused nodes, one that is nearest to fitting for each reason first; every node when all are wanted."""
     nearest = {e.nearest.node for e in report.eliminations if e.nearest}
     nodes = [n for n in report.nodes if n.refusals or (n.feasible and style.unlimited)]
-    nodes.sort(key=lambda n: (len({r.plugin for r in n.refusals}), n.name not in nearest))
-    rows, left_out = shown_first([_node(n, style) for n in nodes], None if style.unlimited else NODES_SHOWN)
-    if not rows:
+    if not style.unlimited:
+        nodes.sort(key=lambda n: (len(n.refusals), n.name not in nearest))
+    shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
+    if not shown:
         return ()
-    names = ("node", "zone/pool", "refused by", "reason", "would also refuse")
-    columns = tuple(Column(name, keep=name in ("node", "refused by")) for name in names)
-    more = [paragraph(Marked(f"… {left_out:,} more, --nodes shows all", Tone.FAINT))] if left_out else []
-    title = "Nodes" if style.unlimited else "Nodes, the nearest to fitting first"
-    return section(title, Table(columns, rows).without_empty_columns(), *more)
+    rows = tuple(row for node in shown for row in _node(node, style))
+    columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
+    columns += [] if style.narrow else [Column("why"), Column("also refused by")]
+    title = "All nodes" if style.unlimited else "Refused nodes, the nearest to fitting first"
+    return section(title, Table(tuple(columns), rows, note).without_empty_columns())
 
 
-def _node(node: NodeReport, style: Style) -> tuple[Cell, ...]:
+def _node(node: NodeReport, style: Style) -> Iterator[tuple[Cell, ...]]:
+    """One row, the facts beside the plugin; or beneath it where there is no room."""
     where = "/".join(part for part in (node.zone, node.pool) if part)
-    if not node.refusals:
-        return (node.name, where, Marked("fits", Tone.GOOD), "", "")
-    first, *others = node.refusals
-    said = [(r.reason, r.fact) for r in node.refusals if r.plugin == first.plugin]
-    reason = "; ".join(f"{reason}: {fact}" if fact else reason for reason, fact in said)
-    more = [r for r in others if r.plugin != first.plugin]
-    if style.unlimited:
-        also = "; ".join(f"{r.plugin}: {r.fact or r.reason}" for r in more)
+    first = node.refusals[0].plugin if node.refusals else ""
+    why = "; ".join(r.fact or r.reason for r in node.refusals if r.plugin == first)
+    others = [r for r in node.refusals if r.plugin != first]
+    if style.wide:
+        also = "; ".join(f"{r.plugin}: {r.fact or r.reason}" for r in others)
     else:
-        also = ", ".join(dict.fromkeys(r.plugin for r in more))
-    return (node.name, where, first.plugin, reason, Marked(also, Tone.FAINT))
+        also = ", ".join(dict.fromkeys(r.plugin for r in others))
+    by: Cell = (first or "not looked at") if node.refusals else Marked("fits", Tone.GOOD)
+    if not style.narrow:
+        yield (node.name, where, by, why, Marked(also, Tone.FAINT))
+        return
+    yield (node.name, where, by)
+    if why:
+        yield (Marked(f"{why} (also {also})" if also else why, Tone.FAINT),)
 
 
 def _not_replayed(report: Explanation) -> Page:
     if not report.not_replayed:
         return ()
-    return section("Left out of this answer", Bullets(tuple(Marked(n, Tone.WARNING) for n in report.not_replayed)))
+    return section("Left out of this answer", Bullets((Marked(", ".join(report.not_replayed), Tone.WARNING),)))
 
 
 def _advice(report: Explanation) -> Page:

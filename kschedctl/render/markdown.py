@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from kschedctl.render.page import Block, Bullets, Cell, Heading, Page, Paragraph, Style, Table, Tone, marked
+from kschedctl.render.page import Block, Bullets, Cell, Command, Heading, Page, Paragraph, Style, Table, Tone, marked
 from kschedctl.render.printable import printable
 
-_PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
+_PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
 """Text that means nothing to Markdown or GitHub; anything else becomes a code span."""
 
 
@@ -22,6 +22,8 @@ def _block(block: Block) -> str:
             return f"### {_inline(text)}"
         case Paragraph(parts):
             return " ".join(map(_inline, parts))
+        case Command(text):
+            return _code(printable(text))
         case Bullets(items):
             return "\n".join(f"- {_inline(item)}" for item in items)
         case Table():
@@ -29,10 +31,11 @@ def _block(block: Block) -> str:
 
 
 def _table(table: Table) -> str:
-    names = (_row(tuple(column.name.capitalize() for column in table.columns)),)
-    rule = (_row(tuple("---:" if column.right else "---" for column in table.columns)),)
+    names = (_row(tuple(c.name.capitalize() if c.name.islower() else c.name for c in table.columns)),)
+    rule = (_row(tuple("---:" if c.right else "---" for c in table.columns)),)
     rows = (_row(tuple(_inline(cell).replace("|", r"\|") for cell in row)) for row in table.rows)
-    return "\n".join((*names, *rule, *rows))
+    note = ("", _inline(table.note)) if table.note else ()
+    return "\n".join((*names, *rule, *rows, *note))
 
 
 def _row(cells: tuple[str, ...]) -> str:

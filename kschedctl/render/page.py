@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 
 class Tone(Enum):
@@ -28,6 +28,10 @@ class Marked(NamedTuple):
 
 
 Cell = str | Marked
+Row = TypeVar("Row")
+
+UNFOLDED = 100_000
+"""A width at which nothing is folded."""
 
 
 def marked(cell: Cell) -> Marked:
@@ -48,13 +52,20 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
+class Command:
+    """Something to type as it stands: never folded."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Bullets:
     items: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
 class Column:
-    """``right``: numbers. ``keep``: a name that should stay in one piece as long as there is room."""
+    """``name``: lower case, or a name as it is. ``right``: numbers. ``keep``: a name, better left in one piece."""
 
     name: str
     right: bool = False
@@ -63,16 +74,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
+    """A row of one cell is a remark on the row above, across the whole width. ``note`` stands beneath the table."""
+
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
 
     def without_empty_columns(self) -> Table:
         """The table less the columns in which no row says anything."""
-        full = [i for i in range(len(self.columns)) if any(marked(row[i]).text for row in self.rows)]
-        return Table(tuple(self.columns[i] for i in full), tuple(tuple(row[i] for i in full) for row in self.rows))
+        said = [row for row in self.rows if len(row) > 1]
+        full = [i for i in range(len(self.columns)) if any(marked(row[i]).text for row in said)]
+        rows = tuple(row if len(row) == 1 else tuple(row[i] for i in full) for row in self.rows)
+        return Table(tuple(self.columns[i] for i in full), rows, self.note)
 
 
-Block = Heading | Paragraph | Bullets | Table
+Block = Heading | Paragraph | Command | Bullets | Table
 Page = tuple[Block, ...]
 
 
@@ -88,6 +104,10 @@ class Style:
     @property
     def unlimited(self) -> bool:
         return self.wide or self.all_nodes
+
+    @property
+    def narrow(self) -> bool:
+        return self.width < 110
 
 
 def paragraph(*parts: Cell) -> Paragraph:
@@ -108,10 +128,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def shown_first(rows: Sequence[tuple[Cell, ...]], limit: int | None) -> tuple[tuple[tuple[Cell, ...], ...], int]:
-    """The first rows, and how many are left out; a remainder of a few rows is not worth leaving out."""
-    if limit is None or len(rows) <= limit + limit // 2:
-        return tuple(rows), 0
-    return tuple(rows[:limit]), len(rows) - limit
-
-
+def shown_first(rows: Sequence[Row], limit: int | None, how: str = "--nodes shows all") -> tuple[tuple[Row, ...], str]:
+    """The first rows, and a note of how many are left out; a remainder of a few rows is not worth leaving out."""
+    if limit is None or len(rows) <= limit + limit // 5:
+        return tuple(rows), ""
+    return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kschedctl.render.explanation import TONES
-from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    count,
+    paragraph,
+    section,
+    shown_first,
+)
 from kschedctl.reports.explanation import Document
 
-EXAMPLES_SHOWN = 2
+GROUPS_SHOWN, EXAMPLES_SHOWN = 25, 2
 
 
 class PendingGroup(Document, frozen=True):
-    """Pods that wait for the same reasons. ``cause`` is told of the first of them; ``next`` is a command."""
+    """Pods that wait for the same reasons.
+
+    ``cause`` is told of the first of them, as is ``message``, kube-scheduler's own; ``next`` is a command.
+    """
 
     verdict: str
     cause: str
+    message: str | None
     pods: tuple[str, ...]
     next: str
 
 
 class PendingPods(Document, frozen=True):
-    """The groups, the largest first. ``scope`` says in words where was looked; ``hints`` are commands to try."""
+    """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try."""
 
     scope: str
     groups: tuple[PendingGroup, ...] = ()
@@ -32,19 +51,29 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     """The table of causes, then what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
     if not pods:
-        return (paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope),)
-    waiting = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}:"
-    columns = [Column("pods", right=True), Column("verdict", keep=True), Column("cause"), Column("for example")]
-    if style.wide:
-        columns.append(Column("next"))
-    table = Table(tuple(columns), tuple(_row(group, style) for group in report.groups))
+        nothing = paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope)
+        return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
+    title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}"
     hints = report.hints or (report.groups[0].next,)
-    lines = [paragraph(Marked(f"  {hint}", Tone.CODE)) for hint in hints]
-    return (paragraph(Marked(waiting, Tone.STRONG)), table, *section("Next", *lines))
+    return (*section(title, _table(report.groups, style)), *section("Next", *map(Command, hints)))
 
 
-def _row(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
-    shown = group.pods if style.wide else group.pods[:EXAMPLES_SHOWN]
+def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
+    shown, note = shown_first(groups, None if style.wide else GROUPS_SHOWN, "-o wide shows all")
+    columns = [Column("pods", right=True), Column("verdict", keep=True), Column("cause")]
+    columns += [] if style.narrow else [Column("for example", keep=True)]
+    columns += [Column("next")] if style.wide and not style.narrow else []
+    return Table(tuple(columns), tuple(row for group in shown for row in _rows(group, style)), note)
+
+
+def _rows(group: PendingGroup, style: Style) -> Iterator[tuple[Cell, ...]]:
+    """One row, the examples beside the cause; or beneath it where there is no room."""
+    some = group.pods if style.wide else group.pods[:EXAMPLES_SHOWN]
+    examples = ", ".join(some) + (", …" if len(some) < len(group.pods) else "")
     verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
-    row: tuple[Cell, ...] = (f"{len(group.pods):,}", verdict, group.cause, ", ".join(shown))
-    return (*row, Marked(group.next, Tone.CODE)) if style.wide else row
+    row = (f"{len(group.pods):,}", verdict, group.cause)
+    if style.narrow:
+        yield row
+        yield (Marked(examples, Tone.FAINT),)
+    else:
+        yield (*row, examples, *([Marked(group.next, Tone.CODE)] if style.wide else []))

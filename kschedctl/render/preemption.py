@@ -19,14 +19,14 @@ from kschedctl.render.page import (
 )
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 
-VICTIMS_SHOWN = 20
+VICTIMS_SHOWN, TIED_SHOWN = 20, 10
 COLUMNS = (
     Column("node", keep=True),
     Column("victim", keep=True),
     Column("priority", right=True),
     Column("owner"),
     Column("started"),
-    Column("PDB"),
+    Column("breaks PDB"),
 )
 
 
@@ -34,37 +34,34 @@ def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Nothing when preemption did not come up."""
     if report is None:
         return ()
+    title = "Preemption" if report.asked else "Preemption, for which the scheduler does not ask here"
     if not report.eligible:
-        return section("Preemption", paragraph(Marked("not eligible:", Tone.WARNING), report.why or "no reason given"))
-    return section("Preemption", *_outcome(report), *_candidates(report, style), *_unhelpful(report))
+        return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
+    return section(title, *_outcome(report), *_candidates(report, style), *_unhelpful(report))
 
 
 def _outcome(report: PreemptionReport) -> list[Block]:
     if not report.candidates:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
-    blocks: list[Block] = []
-    if report.chosen:
-        victims = count(len(report.candidates[report.chosen].victims), "pod") if report.chosen in report.candidates else ""
-        evicting = f"evicting {victims}" if victims else ""
-        by = f"decided by: {report.decided_by}" if report.decided_by else ""
-        told = "; ".join(part for part in (evicting, by) if part)
-        blocks.append(paragraph("kube-scheduler would make room on", Marked(report.chosen, Tone.GOOD), told))
+    if report.chosen is None or report.chosen not in report.candidates:
+        return []
+    evicting = f"by evicting {count(len(report.candidates[report.chosen].victims), 'pod')}"
     if len(report.tied) > 1:
-        blocks.append(paragraph("tied, one of them is picked at random:", ", ".join(report.tied)))
-    return blocks
+        where = f"one of {len(report.tied)} tied nodes {evicting}, picked at random:"
+        names = ", ".join(report.tied[:TIED_SHOWN]) + (", …" if len(report.tied) > TIED_SHOWN else "")
+        return [paragraph("kube-scheduler would make room on", where, Marked(names, Tone.GOOD))]
+    decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting
+    return [paragraph("kube-scheduler would make room on", Marked(report.chosen, Tone.GOOD), decided)]
 
 
 def _candidates(report: PreemptionReport, style: Style) -> list[Block]:
     """One row a victim; the chosen node first, then those tied with it."""
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     all_rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
-    rows, left_out = shown_first(all_rows, None if style.unlimited else VICTIMS_SHOWN)
+    rows, note = shown_first(all_rows, None if style.unlimited else VICTIMS_SHOWN)
     if not rows:
         return []
-    blocks: list[Block] = [Table(COLUMNS, rows).without_empty_columns()]
-    if left_out:
-        blocks.append(paragraph(Marked(f"… {left_out:,} more victims, --nodes shows all", Tone.FAINT)))
-    return blocks
+    return [Table(COLUMNS, rows, note).without_empty_columns()]
 
 
 def _victims(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
@@ -77,8 +74,8 @@ def _victims(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[
 def _victim(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:
     if victim is None:
         return (pod, "", "", "", "")
-    budget = Marked("violated", Tone.BAD) if victim.violates_pdb else ""
-    return (pod, f"{victim.priority:,}", victim.owner, victim.start_time or "", budget)
+    budgets = Marked(", ".join(victim.budgets), Tone.BAD)
+    return (pod, f"{victim.priority:,}", victim.owner, victim.start_time or "", budgets)
 
 
 def _unhelpful(report: PreemptionReport) -> list[Block]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from kschedctl.render.explanation import explanation_page
-from kschedctl.render.page import Page, Style
+from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.render.pending import pending_page
 from kschedctl.reports.explanation import Document
 
@@ -27,7 +28,12 @@ def _paged(show: str) -> Callable[[Document, Style], str]:
 
 
 def _data(write: str) -> Callable[[Document, Style], str]:
-    return lambda document, style: _load(write)(document.to_dict())
+    return lambda document, style: _load(write)(_headed(document.to_dict()))
+
+
+def _headed(document: dict[str, Any]) -> dict[str, Any]:
+    """With apiVersion and kind in front, where readers of Kubernetes documents look for them."""
+    return {key: document[key] for key in ("apiVersion", "kind")} | document
 
 
 def _load(reference: str) -> Callable[..., str]:
@@ -42,7 +48,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "wide": _paged("terminal:show"),
     "json": _data("data:to_json"),
     "yaml": _data("data:to_yaml"),
-    "markdown": _paged("markdown:show"),
+    "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
     "name": _data("names:pod_names"),
 }
 """``-o`` -> what gives the text."""

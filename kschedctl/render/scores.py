@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Paragraph, Style, Table, Tone, count, paragraph, section
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Paragraph,
+    Style,
+    Table,
+    Tone,
+    count,
+    paragraph,
+    section,
+    shown_first,
+)
 from kschedctl.reports.explanation import Explanation
 
 NODES_SHOWN = 10
@@ -13,15 +26,13 @@ def scores_section(report: Explanation, style: Style) -> Page:
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
-    nodes = ranked if style.unlimited else ranked[: max(NODES_SHOWN, min(len(report.best), 2 * NODES_SHOWN))]
+    nodes, note = shown_first(ranked, None if style.unlimited else NODES_SHOWN)
     telling = [p for p, by_node in report.weighted.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
     columns = (Column("node", keep=True), Column("total", right=True), *(Column(p, right=True) for p in telling))
-    rows = tuple(_row(report, node, telling, style) for node in nodes)
-    blocks = [Table(columns, rows), *_alike(report, nodes[0], telling)]
-    if len(ranked) > len(nodes):
-        blocks.append(paragraph(Marked(f"… {len(ranked) - len(nodes):,} more, --nodes shows all", Tone.FAINT)))
+    table = Table(columns, tuple(_row(report, node, telling, style) for node in nodes), note)
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
-    return section(f"Scores of {count(len(ranked), 'feasible node')}, {form}", *blocks, _choice(report))
+    title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
+    return section(title, table, *_alike(report, nodes[0], telling), _choice(report))
 
 
 def _row(report: Explanation, node: str, plugins: list[str], style: Style) -> tuple[Cell, ...]:
@@ -38,7 +49,7 @@ def _score(report: Explanation, plugin: str, node: str, style: Style) -> str:
     return f"{raw:,} → {weighted}"
 
 
-def _alike(report: Explanation, node: str, telling: list[str]) -> list[Table | Paragraph]:
+def _alike(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:
     alike = [f"{p} {by_node[node]}" for p, by_node in report.weighted.items() if p not in telling]
     return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
 

@@ -1,0 +1,65 @@
+"""Running the program on small clusters that are written to files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kschedctl.cli.main import main
+
+Json = dict[str, Any]
+
+
+class Outcome(NamedTuple):
+    """What a run of the program left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line in this process."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def run(*arguments: str) -> Outcome:
+        code = main(arguments)
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write objects as a List into a file; its path."""
+
+    def write(*objects: Json, name: str = "cluster.json") -> str:
+        path = tmp_path / name
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        return str(path)
+
+    return write
+
+
+def node(name: str, cpu: str = "4", **spec: Any) -> Json:
+    """A node with an amount of cpu and enough of all else."""
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, cpu: str = "1", namespace: str = "default", uid: str = "", **spec: Any) -> Json:
+    """A pod of one container, labelled app=<name>."""
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": name}} | ({"uid": uid} if uid else {})
+    container = {"name": "c", "image": "registry.example.com/c:1", "resources": {"requests": {"cpu": cpu}}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}

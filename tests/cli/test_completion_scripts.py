@@ -1,0 +1,45 @@
+"""The scripts in ``completions/`` are those that the program prints, and bash's completes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+FOLDER = Path(__file__).parents[2] / "completions"
+FILES = {"bash": "kschedctl.bash", "zsh": "_kschedctl", "fish": "kschedctl.fish"}
+
+
+@pytest.mark.parametrize(("shell", "file"), FILES.items())
+def test_scripts_in_the_repository_are_up_to_date(run: Run, shell: str, file: str) -> None:
+    script = run("completion", shell).out
+    assert (FOLDER / file).read_text() == script, f"run: kschedctl completion {shell} > completions/{file}"
+    assert "kubectl-ksched" in script
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["kschedctl", "ex"], {"explain"}),
+        (["kubectl-ksched", "de"], {"demo"}),
+        (["kschedctl", "explain", "--all"], {"--all-namespaces"}),
+        (["kschedctl", "explain", "-o", "ja"], set()),
+        (["kschedctl", "explain", "-o", "j"], {"json"}),
+        (["kschedctl", "explain", "web", "--output", ""], {"table", "wide", "json", "yaml", "markdown", "name"}),
+        (["kschedctl", "completion", "z"], {"zsh"}),
+    ],
+)
+def test_bash_completes(words: list[str], expected: set[str]) -> None:
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = f"""
+        source {FOLDER / "kschedctl.bash"}
+        COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
+        _kschedctl
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == expected

@@ -1,0 +1,109 @@
+"""Errors are one line on stderr with an exit code; nothing that a user can do ends in a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run, Write, node, pod
+
+from kschedctl import errors
+from kschedctl.cli import explain, main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
+        (["explain", "--nope"], "No such option: --nope"),
+        (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
+        (["explain", "a", "b"], "unexpected extra argument"),
+        (["explain", "-f"], "requires an argument"),
+        (["explain"], "no cluster to look at"),
+        (["explain", "-f", "no-such-file.yaml"], "no-such-file.yaml: no such file or directory"),
+        (["explain", "--demo", "--config", "no-such-file.yaml"], "no-such-file.yaml"),
+        (["explain", "--demo", "--feature-gates", "A"], 'invalid value of A: ""'),
+        (["explain", "--demo", "--feature-gates", "NoSuchGate=true"], "NoSuchGate"),
+        (["explain", "--demo", "--kube-version", "1.12"], "'1.12' is not supported"),
+        (["explain", "--demo", "shop/nope", "--as-if-priority", "high"], "--as-if-priority"),
+        (["completion", "tcsh"], "tcsh"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(run: Run, arguments: list[str], said: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert said.lower() in err.lower()
+
+
+def test_a_broken_file_is_named(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text('{"kind": "Pod", ')
+    code, _, err = run("explain", "-f", str(file))
+    assert code == 2
+    assert err.startswith(f"error: {file}")
+    assert err.count("\n") == 1
+
+
+def raising(error: BaseException) -> object:
+    def fail(source: object) -> object:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (errors.ClusterError("connection refused", where="https://x:6443"), 3, "https://x:6443: connection refused"),
+        (ZeroDivisionError("oops"), 4, "ZeroDivisionError: oops (this is a bug"),
+        (RecursionError("deep"), 4, "this is a bug"),
+    ],
+)
+def test_the_error_boundary(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
+) -> None:
+    monkeypatch.setattr(explain, "load", raising(error))
+    outcome = run("explain", "--demo")
+    assert outcome.code == code
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+    assert "Traceback" in run("explain", "--demo", "-vv").err
+    assert "Traceback" not in run("explain", "--demo").err
+
+
+def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "load", raising(KeyboardInterrupt()))
+    assert run("explain", "--demo") == (130, "", "")
+
+
+def test_error_text_cannot_steer_the_terminal(run: Run, write: Write) -> None:
+    code, _, err = run("explain", "x\x1b[2J\x9b31m\u202ey", "-f", write(node("n1"), pod("web")))
+    assert code == 2
+    assert "\\x1b[2J\\x9b31m\\u202e" in err
+    assert err.rstrip("\n").isprintable()
+
+
+def python(*arguments: str, **settings: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, **settings}
+    command = [sys.executable, "-m", "kschedctl", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    process = python("explain", "-A", "--demo", "-o", "wide")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == main.BROKEN_PIPE
+
+
+def test_output_that_the_locale_cannot_write_is_escaped() -> None:
+    out, err = python("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", PYTHONIOENCODING="ascii").communicate()
+    assert err == ""
+    assert "\\u2192" in out

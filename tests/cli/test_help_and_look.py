@@ -1,0 +1,112 @@
+"""Help, version, the demo, colours and widths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import Run, Write, node, pod
+
+import kschedctl
+from kschedctl import demo
+from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.program import program
+
+HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"kschedctl {kschedctl.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(run: Run, arguments: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert all(re.search(rf"^  {name} +{re.escape(summary)}$", out, re.MULTILINE) for name, summary in COMMANDS.items())
+    assert "Exit codes: 0" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run: Run, name: str) -> None:
+    code, out, _ = run(name, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: kschedctl {name}")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = "import sys; from kschedctl.cli.main import main; main(['--help']); print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert not set(out.splitlines()[-1].split()) & set(HEAVY)
+
+
+def test_program_is_named_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-ksched", "explain"])
+    assert program() == "kubectl ksched"
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kschedctl"])
+    assert program() == "kschedctl"
+
+
+def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
+    code, out, err = run("demo")
+    assert (code, err) == (0, "")
+    commands = re.findall(r"^  kschedctl (explain .*)$", out, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        assert run(*command.split()).code in (0, 1)
+
+
+def test_demo_files_are_there() -> None:
+    assert demo.files()
+
+
+@pytest.mark.parametrize(
+    ("color", "terminal", "environment", "colored"),
+    [
+        ("auto", True, {}, True),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"NO_COLOR": ""}, True),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", False, {}, False),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {}, False),
+    ],
+)
+def test_color(
+    run: Run,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    color: str,
+    terminal: bool,
+    environment: dict[str, str],
+    colored: bool,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    out = run("explain", "web", "-f", write(node("n1"), pod("web")), "--color", color).out
+    assert ("\x1b[" in out) == colored
+
+
+@pytest.mark.parametrize("columns", [40, 80, 160])
+def test_tables_fit_the_width_and_lose_nothing(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    names = [f"ip-10-0-{i}-7.eu-west-1.compute.internal" for i in range(3)]
+    taints = [{"key": "example.com/dedicated-to-a-team", "value": "payments", "effect": "NoSchedule"}]
+    file = write(*(node(name, "1", taints=taints) for name in names), pod("web", "2"))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = run("explain", "web", "-f", file).out
+    assert max(map(len, out.splitlines())) <= columns
+    squeezed = re.sub(r"\s+", "", out)
+    assert all(name in squeezed or columns == 40 for name in names)
+    assert "example.com/dedicated-to-a-team=payments:NoSchedule" in squeezed or columns == 40
+
+
+def test_wide_output_in_a_pipe_keeps_each_node_in_one_line(run: Run, write: Write) -> None:
+    file = write(node("n1", "1", taints=[{"key": "k" * 200, "effect": "NoSchedule"}]), pod("web", "2"))
+    lines = run("explain", "web", "-f", file, "-o", "wide").out.splitlines()
+    assert any("n1 " in line and "k" * 200 in line and "NodeResourcesFit" in line for line in lines)
