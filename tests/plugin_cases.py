@@ -64,9 +64,7 @@ def change(view: Snapshot, node: str, pod: Json, sign: int) -> Delta:
     """The hypothesis that on one node a pod, which the snapshot knows, comes (+1) or goes (-1)."""
     key = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     info = view.pods.info[view.pods.index[key]]
-    return Delta(
-        np.array([view.nodes.index[node]], np.int32), np.array([info], np.int32), np.array([sign], np.int64)
-    )
+    return Delta(np.array([view.nodes.index[node]], np.int32), np.array([info], np.int32), np.array([sign], np.int64))
 
 
 def gate(case: Json, name: str, default: bool = True) -> bool:

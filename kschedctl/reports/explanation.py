@@ -98,13 +98,13 @@ class CandidateReport(Document, frozen=True):
 class PreemptionReport(Document, frozen=True):
     """What preemption could do.
 
-    ``enabled``: the profile does preempt; if not, this is what it would have found.
+    ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
     ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
     ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
     after so many candidates, from a random node on; here every node is tried.
     """
 
-    enabled: bool
+    asked: bool
     eligible: bool
     why: str = ""
     candidates: dict[str, CandidateReport] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.labels import Selector
-from kschedctl.api.objects import Pod, Volume
+from kschedctl.api.objects import Pod, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_requests import Options
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -19,6 +20,8 @@ Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 _encode = msgspec.msgpack.Encoder().encode
+_spec_parts = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+_status_parts = attrgetter(*(name for name in PodStatus.__struct_fields__ if name != "start_time"))
 
 
 class PodColumns:
@@ -33,6 +36,7 @@ class PodColumns:
         self.node: Ints = np.array([rows.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
         self._admit, self._options = admit, options
         self._known: dict[bytes, int] = {}
+        self._same: dict[tuple[object, ...], int] = {}
         self.infos: list[PodInfo] = []
         self.info: Ints = np.array([self._intern(pod) for pod in self.objects], np.int32)
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
@@ -103,6 +107,19 @@ class PodColumns:
         return sets, np.array(ids, np.int32)
 
     def _intern(self, pod: Pod) -> int:
+        """The index of the pod's info. Pods of which all parts are the very same objects are not looked at again."""
+        meta, spec, status = pod.metadata, pod.spec, pod.status
+        if spec.resource_claims or spec.volumes:
+            return self._intern_by_value(pod)
+        deleted, bound = meta.deletion_timestamp is not None, bool(spec.node_name)
+        parts = map(id, (meta.labels, *_spec_parts(spec), *_status_parts(status)))
+        key = (meta.namespace, deleted, bound, *parts)
+        position = self._same.get(key)
+        if position is None:
+            position = self._same[key] = self._intern_by_value(pod)
+        return position
+
+    def _intern_by_value(self, pod: Pod) -> int:
         """The index of the pod's info, made when no pod like it was seen before."""
         spec, status = pod.spec, pod.status
         volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))

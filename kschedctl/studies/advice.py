@@ -74,6 +74,6 @@ def _unschedulable(report: Explanation) -> Iterator[str]:
         fact = f": {nearest.fact}" if nearest.fact else ""
         yield f"Nearest: node {single[0].name} fails only {nearest.plugin or 'the pre-selection of nodes'}{fact}"
     preemption = report.preemption
-    if preemption is not None and preemption.candidates and preemption.enabled:
+    if preemption is not None and preemption.candidates and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims) if preemption.chosen else 0
         yield f"Preemption would make room on {preemption.chosen} by evicting {victims} pod{'s' * (victims != 1)}"

@@ -13,7 +13,7 @@ from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
-from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
@@ -158,7 +158,8 @@ def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 def _first_fail(cycle: Cycle) -> dict[str, FirstFailReport]:
     found = {}
-    for row in np.flatnonzero(cycle.considered & ~cycle.filter.passing).tolist():
+    looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
+    for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
         plugin, status = cycle.filter.first_fail(row)
         found[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
@@ -15,19 +16,19 @@ NAME = DefaultPreemption.name
 
 
 def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
-    """What preemption found; None when the framework did not get as far as to ask for it.
+    """What preemption found; None when it failed.
 
-    A profile without DefaultPreemption gets the answer of one with its default arguments.
+    Where the profile runs no DefaultPreemption, or the framework stopped before it, this is what it would have found.
     """
     view = cycle.view
-    enabled = NAME in cycle.framework.profile.plugins["postFilter"]
-    result = outcome.results.get(NAME) if enabled else DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
-    if result is None or not isinstance(result.report, Preemption):
+    asked = NAME in outcome.results
+    result = outcome.results[NAME] if asked else _ask(cycle)
+    if not isinstance(result.report, Preemption):
         return None
     found = result.report
     names = view.nodes.names
     return PreemptionReport(
-        enabled=enabled,
+        asked=asked,
         eligible=found.eligible,
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
@@ -37,6 +38,14 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         unhelpful=dict(found.unhelpful),
         limit=found.wanted,
     )
+
+
+def _ask(cycle: Cycle) -> PostFilterResult:
+    args = cycle.framework.profile.args.get(NAME, DefaultPreemptionArgs())
+    try:
+        return DefaultPreemption(args).post_filter(cycle)
+    except PluginError as failure:
+        return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
 
 def _candidate(candidate: Candidate, view: Snapshot) -> CandidateReport:

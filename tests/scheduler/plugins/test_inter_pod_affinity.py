@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import answer, cases, change, pod_info, pre_filter, scores, snapshot, typed_args, unbound
+from small_clusters import (
+    HOSTNAME,
+    NAMESPACES,
+    SELECTORS,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    check_filter,
+    check_scores,
+    clusters,
+    labels_of,
+    name_of,
+    selects,
+)
 
 from kschedctl.cluster import convert
 from kschedctl.scheduler.plugin_args import InterPodAffinityArgs
@@ -73,3 +88,135 @@ def test_namespaces_of_a_term(case):
     pod = {"kind": "Pod", "metadata": {"namespace": case["podNamespace"]}, "spec": {"affinity": affinity}}
     (term,) = PodInfo(convert(pod), snapshot({}).settings.requests).required_affinity
     assert sorted(term.namespaces) == case["want"]["namespaces"]
+
+
+# -- random clusters ----------------------------------------------------------------------------------------------
+
+TERMS = st.fixed_dictionaries(
+    {"topologyKey": st.sampled_from(["zone", "rack", HOSTNAME])},
+    optional={
+        "labelSelector": SELECTORS,
+        "namespaces": st.lists(st.sampled_from(NAMESPACES), max_size=2, unique=True),
+        "namespaceSelector": SELECTORS,
+    },
+)
+WEIGHTED = st.fixed_dictionaries({"weight": st.integers(1, 100), "podAffinityTerm": TERMS})
+
+
+def social(required, preferred):
+    """Pods with up to so many terms of each sort."""
+    affinity = st.fixed_dictionaries(
+        {
+            "requiredDuringSchedulingIgnoredDuringExecution": st.lists(TERMS, max_size=required),
+            "preferredDuringSchedulingIgnoredDuringExecution": st.lists(WEIGHTED, max_size=preferred),
+        }
+    )
+    both = st.fixed_dictionaries({"podAffinity": affinity, "podAntiAffinity": affinity})
+    return st.fixed_dictionaries({"affinity": both})
+
+
+@given(clusters(pending=social(2, 0), running=social(1, 0)))
+def test_naive_filter(cluster):
+    check_filter(InterPodAffinity(InterPodAffinityArgs()), cluster, naive_filter)
+
+
+@given(clusters(pending=social(2, 0), running=social(1, 0), changing=True))
+def test_naive_filter_under_changes(cluster):
+    check_filter(InterPodAffinity(InterPodAffinityArgs()), cluster, naive_filter)
+
+
+def required(pod, sort):
+    return pod["spec"]["affinity"][sort]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+
+def preferred(pod, sort):
+    return pod["spec"]["affinity"][sort]["preferredDuringSchedulingIgnoredDuringExecution"]
+
+
+def is_about(term, owner, pod, cluster):
+    """Whether the owner's term speaks of the pod: by namespace and by labels."""
+    namespace = pod["metadata"]["namespace"]
+    if "namespaceSelector" in term:
+        labels = {name_of(n): labels_of(n) for n in cluster.namespaces}.get(namespace, {})
+        exists = namespace in map(name_of, cluster.namespaces)
+        everywhere = not any(term["namespaceSelector"].values())
+        own = owner is cluster.pending  # its selector is looked up among the namespaces that exist
+        scope = everywhere or (selects(term["namespaceSelector"], labels) and (exists or not own))
+        scope = scope or namespace in term.get("namespaces", [])
+    else:
+        scope = namespace in (term.get("namespaces") or [owner["metadata"]["namespace"]])
+    return scope and selects(term.get("labelSelector"), labels_of(pod))
+
+
+def together(term, node, pod, cluster):
+    """Whether a pod runs in the node's topology."""
+    (other,) = (n for n in cluster.nodes if name_of(n) == pod["spec"]["nodeName"])
+    key = term["topologyKey"]
+    return key in labels_of(node) and labels_of(node)[key] == labels_of(other).get(key)
+
+
+def naive_filter(cluster, node, pods):
+    pending = cluster.pending
+    if not affine(cluster, node, pods):
+        return UNRESOLVABLE, ["node(s) didn't match pod affinity rules"]
+    for term in required(pending, "podAntiAffinity"):
+        if any(is_about(term, pending, pod, cluster) and together(term, node, pod, cluster) for pod in pods):
+            return UNSCHEDULABLE, ["node(s) didn't match pod anti-affinity rules"]
+    for pod in pods:
+        for term in required(pod, "podAntiAffinity"):
+            if is_about(term, pod, pending, cluster) and together(term, node, pod, cluster):
+                return UNSCHEDULABLE, ["node(s) didn't satisfy existing pods anti-affinity rules"]
+    return None
+
+
+def affine(cluster, node, pods):
+    """Each term needs company; the first of pods that want each other needs none, but the topology's labels."""
+    pending, terms = cluster.pending, required(cluster.pending, "podAffinity")
+    if any(term["topologyKey"] not in labels_of(node) for term in terms):
+        return False
+    friends = [pod for pod in pods if all(is_about(term, pending, pod, cluster) for term in terms)]
+    if all(any(together(term, node, pod, cluster) for pod in friends) for term in terms):
+        return True
+    lonely = not any(
+        together(term, other, pod, cluster) for term in terms for pod in friends for other in cluster.nodes
+    )
+    return lonely and all(is_about(term, pending, pending, cluster) for term in terms)
+
+
+@given(clusters(pending=social(1, 2), running=social(1, 1)), st.integers(0, 3), st.booleans())
+def test_naive_scores(cluster, hard, ignoring):
+    args = InterPodAffinityArgs(hard_pod_affinity_weight=hard, ignore_preferred_terms_of_existing_pods=ignoring)
+    check_scores(InterPodAffinity(args), cluster, lambda cluster: naive_scores(cluster, hard, ignoring))
+
+
+def naive_scores(cluster, hard, ignoring):
+    """Weights of matching terms, the pod's and those of the pods that run, in the node's topologies."""
+    pending = cluster.pending
+    if ignoring and not any(preferred(pending, sort) for sort in ("podAffinity", "podAntiAffinity")):
+        return None
+    found = [
+        (term, pod, weight)
+        for pod in cluster.pods
+        for term, owner, other, weight in naive_terms(pending, pod, hard)
+        if is_about(term, owner, other, cluster) and any(together(term, node, pod, cluster) for node in cluster.nodes)
+    ]
+    if not found:
+        return None
+    raw = {
+        name_of(node): sum(weight for term, pod, weight in found if together(term, node, pod, cluster))
+        for node in cluster.nodes
+        if name_of(node) in cluster.feasible
+    }
+    low, high = min(raw.values()), max(raw.values())
+    return raw, {name: int(100 * ((score - low) / (high - low))) if high > low else 0 for name, score in raw.items()}
+
+
+def naive_terms(pending, pod, hard):
+    """(term, whose, about whom, weight) that may count for a running pod."""
+    for sort, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
+        for entry in preferred(pending, sort):
+            yield entry["podAffinityTerm"], pending, pod, sign * entry["weight"]
+        for entry in preferred(pod, sort):
+            yield entry["podAffinityTerm"], pod, pending, sign * entry["weight"]
+    for term in required(pod, "podAffinity") if hard else ():
+        yield term, pod, pending, hard

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import cases, filtered, pod_info, snapshot
+from small_clusters import UNRESOLVABLE, check_filter, clusters
 
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
@@ -21,3 +24,34 @@ def test_filter(case):
             filtered(plugin, info, view, state)
     else:
         assert filtered(plugin, info, view, state) == wanted
+
+
+FEATURES = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"]
+RULES = st.lists(st.fixed_dictionaries({"action": st.sampled_from(["Restart", "RestartAllContainers"])}), max_size=1)
+
+
+@given(
+    clusters(
+        pending=st.fixed_dictionaries(
+            {"containers": st.lists(st.fixed_dictionaries({"restartPolicyRules": RULES}), max_size=2)},
+            optional={"hostNetwork": st.booleans(), "hostUsers": st.booleans()},
+        ),
+        node=st.fixed_dictionaries(
+            {"status": st.fixed_dictionaries({"declaredFeatures": st.lists(st.sampled_from(FEATURES), unique=True)})}
+        ),
+    )
+)
+def test_naive_filter(cluster):
+    check_filter(NodeDeclaredFeatures(enabled=True), cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    spec, needed = cluster.pending["spec"], set()
+    for container in spec["containers"]:
+        if {"action": "RestartAllContainers"} in container["restartPolicyRules"]:
+            needed.add(FEATURES[0])
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        needed.add(FEATURES[1])
+    if needed <= set(node["status"]["declaredFeatures"]):
+        return None
+    return UNRESOLVABLE, ["node(s) didn't match Pod's required features"]

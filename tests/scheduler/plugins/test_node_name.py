@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import cases, filtered, pod_info, snapshot
+from small_clusters import UNRESOLVABLE, check_filter, clusters, name_of
 
 from kschedctl.scheduler.plugins.node_name import NodeName
 
@@ -11,3 +14,14 @@ from kschedctl.scheduler.plugins.node_name import NodeName
 def test_filter(case):
     view = snapshot(case)
     assert filtered(NodeName(), pod_info(case, view), view) == case["want"]["filter"]
+
+
+@given(clusters(pending=st.fixed_dictionaries({}, optional={"nodeName": st.sampled_from(["n0", "n1", "gone"])})))
+def test_naive_filter(cluster):
+    check_filter(NodeName(), cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    if cluster.pending["spec"].get("nodeName", name_of(node)) == name_of(node):
+        return None
+    return UNRESOLVABLE, ["node(s) didn't match the requested node name"]

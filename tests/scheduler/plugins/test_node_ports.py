@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import answer, cases, pod_info, snapshot
+from small_clusters import UNSCHEDULABLE, check_filter, clusters, name_of
 
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
@@ -28,3 +31,53 @@ def test_conflict(case):
 def host_port(port):
     """Absent parts as PodInfo fills them in."""
     return HostPort(port["ip"] or ALL_HOST_IPS, port["protocol"] or "TCP", port["port"])
+
+
+PORTS = st.fixed_dictionaries(
+    {"containerPort": st.just(80)},
+    optional={
+        "hostPort": st.sampled_from([80, 81]),
+        "hostIP": st.sampled_from(["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]),
+        "protocol": st.sampled_from(["TCP", "UDP"]),
+    },
+)
+SERVERS = st.fixed_dictionaries(
+    {"containers": st.lists(st.fixed_dictionaries({"ports": st.lists(PORTS, max_size=2)}), max_size=2)}
+)
+
+
+@given(clusters(pending=SERVERS, running=SERVERS))
+def test_naive_filter(cluster):
+    check_filter(NodePorts(), cluster, naive_filter)
+
+
+@given(clusters(pending=SERVERS, running=SERVERS, changing=True))
+def test_naive_filter_under_changes(cluster):
+    check_filter(NodePorts(), cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    """The node's ports are a set: what a pod leaves behind is free, even if another one holds it, too."""
+    taken = {port for pod in cluster.pods if pod["spec"]["nodeName"] == name_of(node) for port in host_ports(pod)}
+    known = {name_of(pod): pod for pod in cluster.pods + cluster.nominated}
+    for change in cluster.changes:
+        if change.node == name_of(node):
+            ports = host_ports(known[change.pod])
+            taken = taken | ports if change.sign > 0 else taken - ports
+    wanted = host_ports(cluster.pending)
+    if any(collide(mine, other) for mine in wanted for other in taken):
+        return UNSCHEDULABLE, ["node(s) didn't have free ports for the requested pod ports"]
+    return None
+
+
+def host_ports(pod):
+    return {
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol", "TCP"), port["hostPort"])
+        for container in pod["spec"]["containers"]
+        for port in container["ports"]
+        if port.get("hostPort")
+    }
+
+
+def collide(one, other):
+    return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))

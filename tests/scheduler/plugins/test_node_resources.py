@@ -5,8 +5,14 @@ Upstream: pkg/scheduler/framework/plugins/noderesources and plugins/helper/shape
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import answer, cases, gate, pod_info, scores, snapshot, typed_args
+from small_clusters import UNRESOLVABLE, UNSCHEDULABLE, check_filter, check_scores, clusters, name_of
 
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.feature_gates import FeatureGates
@@ -14,6 +20,10 @@ from kschedctl.scheduler.plugin_args import (
     DEFAULT_RESOURCES,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
 )
 from kschedctl.scheduler.plugin_args_validation import args_errors
 from kschedctl.scheduler.registry import PLUGINS
@@ -119,3 +129,184 @@ def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
     assert broken_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
+
+
+# -- random clusters ----------------------------------------------------------------------------------------------
+
+GPU, IGNORED = "example.com/gpu", "example.com/ignored"
+MIB = 1 << 20
+AMOUNTS = {
+    "cpu": st.integers(0, 2000).map(lambda milli: f"{milli}m"),
+    "memory": st.integers(0, 900).map(lambda mebibytes: f"{mebibytes}Mi"),
+    "ephemeral-storage": st.integers(0, 3).map(str),
+    GPU: st.integers(0, 2).map(str),
+    IGNORED: st.integers(0, 2).map(str),
+}
+RESOURCES = st.fixed_dictionaries(
+    {"resources": st.fixed_dictionaries({"requests": st.fixed_dictionaries({}, optional=AMOUNTS)})}
+)
+SPECS = st.fixed_dictionaries(
+    {"containers": st.lists(RESOURCES, max_size=2), "initContainers": st.lists(RESOURCES, max_size=1)}
+)
+OFFERED = st.fixed_dictionaries(
+    {
+        "status": st.fixed_dictionaries(
+            {
+                "allocatable": st.fixed_dictionaries(
+                    {"pods": st.integers(1, 5).map(str), "cpu": st.integers(1, 4).map(str)},
+                    optional={
+                        "memory": st.integers(0, 2000).map(lambda mebibytes: f"{mebibytes}Mi"),
+                        "ephemeral-storage": st.integers(0, 5).map(str),
+                        GPU: st.integers(0, 4).map(str),
+                    },
+                )
+            }
+        )
+    }
+)
+SCORED = (ResourceSpec("cpu", 2), ResourceSpec("memory", 3), ResourceSpec(GPU, 5), ResourceSpec("ephemeral-storage", 1))
+POINTS = [(0, 10), (30, 0), (75, 7), (100, 0)]
+SHAPE = RequestedToCapacityRatioParam(tuple(UtilizationShapePoint(*point) for point in POINTS))
+
+
+def in_units(resource, text):
+    """Millicores, bytes or pieces."""
+    if text.endswith("m"):
+        return int(text[:-1])
+    number = int(text[:-2]) * MIB if text.endswith("Mi") else int(text)
+    return number * 1000 if resource == "cpu" else number
+
+
+def asked(pod, resource, default=0):
+    """The containers together or the greediest init container; ``default`` for one that says nothing."""
+
+    def of(container):
+        requests = container["resources"]["requests"]
+        return in_units(resource, requests[resource]) if resource in requests else default
+
+    containers, init = pod["spec"]["containers"], pod["spec"]["initContainers"]
+    return max([sum(map(of, containers)), *map(of, init)])
+
+
+def offered(node, resource):
+    return in_units(resource, node["status"]["allocatable"].get(resource, "0"))
+
+
+def on(node, pods):
+    return [pod for pod in pods if pod["spec"]["nodeName"] == name_of(node)]
+
+
+def fitting(**strategy):
+    args = NodeResourcesFitArgs((IGNORED,), (), ScoringStrategy(**strategy) if strategy else ScoringStrategy())
+    return PLUGINS["NodeResourcesFit"](args, FeatureGates())
+
+
+@given(clusters(pending=SPECS, running=SPECS, node=OFFERED))
+def test_naive_filter(cluster):
+    check_filter(fitting(), cluster, naive_filter)
+
+
+@given(clusters(pending=SPECS, running=SPECS, node=OFFERED, changing=True))
+def test_naive_filter_under_changes(cluster):
+    check_filter(fitting(), cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    here, reasons, hopeless = on(node, pods), [], False
+    if len(here) + 1 > offered(node, "pods"):
+        reasons.append("Too many pods")
+    for resource in ("cpu", "memory", "ephemeral-storage", GPU):
+        request, capacity = asked(cluster.pending, resource), offered(node, resource)
+        if request and request > capacity - sum(asked(pod, resource) for pod in here):
+            reasons.append(f"Insufficient {resource}")
+            hopeless |= request > capacity
+    return (UNRESOLVABLE if hopeless else UNSCHEDULABLE, reasons) if reasons else None
+
+
+def naive_usage(cluster, node, nonzero):
+    """(resource, used with the pod, used without it, offered), where the node offers it and it is of interest."""
+    defaults = {"cpu": 100, "memory": 200 * MIB} if nonzero else {}
+    for spec in SCORED:
+        request = asked(cluster.pending, spec.name, defaults.get(spec.name, 0))
+        capacity = offered(node, spec.name)
+        if capacity and not (spec.name == GPU and not request):
+            used = sum(asked(pod, spec.name, defaults.get(spec.name, 0)) for pod in on(node, cluster.pods))
+            yield spec, used + request, used, capacity
+
+
+def least(used, capacity):
+    return 0 if used > capacity else (capacity - used) * 100 // capacity
+
+
+def most(used, capacity):
+    return min(used, capacity) * 100 // capacity
+
+
+def ratio(used, capacity):
+    """On the line between two points, in integers that are cut off towards zero."""
+    percent = 100 if used > capacity else used * 100 // capacity
+    points = [(x, 10 * y) for x, y in POINTS]
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        if percent <= x1:
+            return y0 + math.trunc((y1 - y0) * (percent - x0) / (x1 - x0))
+    return points[-1][1]
+
+
+@pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
+@given(cluster=clusters(pending=SPECS, running=SPECS, node=OFFERED))
+def test_naive_scores(strategy, cluster):
+    shape = SHAPE if strategy == "RequestedToCapacityRatio" else None
+    check_scores(fitting(type=strategy, resources=SCORED, requested_to_capacity_ratio=shape), cluster, NAIVE[strategy])
+
+
+def weighted_mean(rate, ignore_zero, rounded):
+    def scores_of(cluster):
+        found = {}
+        for node in cluster.nodes:
+            rated = [(s.weight, rate(used, capacity)) for s, used, _, capacity in naive_usage(cluster, node, True)]
+            rated = [(weight, score) for weight, score in rated if score or not ignore_zero]
+            total, weights = sum(weight * score for weight, score in rated), sum(weight for weight, _ in rated)
+            found[name_of(node)] = rounded(total / weights) if weights else 0
+        chosen = {name: found[name] for name in cluster.feasible}
+        return chosen, chosen
+
+    return scores_of
+
+
+NAIVE = {
+    "LeastAllocated": weighted_mean(least, False, math.floor),
+    "MostAllocated": weighted_mean(most, False, math.floor),
+    "RequestedToCapacityRatio": weighted_mean(ratio, True, lambda mean: math.floor(mean + 0.5)),
+}
+
+
+@given(clusters(pending=SPECS, running=SPECS, node=OFFERED))
+def test_naive_balance(cluster):
+    args = NodeResourcesBalancedAllocationArgs(SCORED)
+    check_scores(PLUGINS["NodeResourcesBalancedAllocation"](args, FeatureGates()), cluster, naive_balance)
+
+
+def naive_balance(cluster):
+    """50 where the pod makes the utilizations as uneven as can be, 100 where it evens them out."""
+    if not any(asked(cluster.pending, spec.name) for spec in SCORED):
+        return None
+    found = {}
+    for node in cluster.nodes:
+        usage = list(naive_usage(cluster, node, False))
+        after = evenness([used / capacity for _, used, _, capacity in usage])
+        before = evenness([used / capacity for _, _, used, capacity in usage])
+        found[name_of(node)] = 50 + (50 + after - before) // 2
+    chosen = {name: found[name] for name in cluster.feasible}
+    return chosen, chosen
+
+
+def evenness(fractions):
+    fractions = [min(fraction, 1.0) for fraction in fractions]
+    if len(fractions) < 2:
+        return 100
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    else:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
+    return int((1 - deviation) * 100)

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import answer, cases, change, gate, pod_info, pre_filter, scores, snapshot, typed_args, unbound
+from small_clusters import (
+    HOSTNAME,
+    SELECTORS,
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    check_filter,
+    check_scores,
+    clusters,
+    labels_of,
+    name_of,
+    selects,
+    tolerates,
+    wants_node,
+)
 
 from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
@@ -90,3 +108,134 @@ def test_score(case):
     found = scores(plugin(case), pod_info(case, view), view, case.get("feasibleNodes"))
     compared = want.keys() & {"prescore", "rawScores", "scores"}
     assert {part: found.get(part) for part in compared} == {part: want[part] for part in compared}
+
+
+# -- random clusters ----------------------------------------------------------------------------------------------
+
+UNEVEN = "node(s) didn't match pod topology spread constraints"
+EVEN = PodTopologySpread(
+    PodTopologySpreadArgs(), match_label_keys=True, inclusion_policies=True, comparison_operators=False
+)
+TAINT = {"key": "k", "effect": "NoSchedule"}
+TAINTS = st.sampled_from([[], [], [TAINT]])
+
+
+def spreading(action, selectors):
+    """Pods with constraints of that action; the wish for a zone and the toleration matter to the policies."""
+    policies = st.sampled_from(["Honor", "Ignore"])
+    optional = {"nodeAffinityPolicy": policies, "nodeTaintsPolicy": policies}
+    if action == "DoNotSchedule":
+        optional["minDomains"] = st.integers(1, 3)
+    constraint = st.fixed_dictionaries(
+        {
+            "labelSelector": selectors,
+            "maxSkew": st.integers(1, 2),
+            "topologyKey": st.sampled_from(["zone", "rack", HOSTNAME]),
+            "whenUnsatisfiable": st.just(action),
+        },
+        optional=optional,
+    )
+    return st.fixed_dictionaries(
+        {
+            "topologySpreadConstraints": st.lists(constraint, min_size=1, max_size=2),
+            "tolerations": st.lists(st.just({"operator": "Exists"}), max_size=1),
+        },
+        optional={"nodeSelector": st.just({"zone": "x"})},
+    )
+
+
+TAINTED = st.fixed_dictionaries({"spec": st.fixed_dictionaries({"taints": TAINTS})})
+NOT_EMPTY = SELECTORS.filter(lambda selector: any(selector.values()))
+
+
+@given(clusters(pending=spreading("DoNotSchedule", SELECTORS), node=TAINTED, terminating=True))
+def test_naive_filter(cluster):
+    check_filter(EVEN, cluster, naive_filter)
+
+
+@given(clusters(pending=spreading("DoNotSchedule", NOT_EMPTY), node=TAINTED, changing=True))
+def test_naive_filter_under_changes(cluster):
+    """Where pods come and go, upstream counts terminating pods and empty selectors like others: left out here."""
+    check_filter(EVEN, cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    every = cluster.pending["spec"]["topologySpreadConstraints"]
+    for constraint in every:
+        key = constraint["topologyKey"]
+        if key not in labels_of(node):
+            return UNRESOLVABLE, [f"{UNEVEN} (missing required label)"]
+        counts = {}
+        for other in cluster.nodes:
+            if has_all(other, every) and is_included(constraint, cluster.pending, other):
+                domain = labels_of(other)[key]
+                counts[domain] = counts.get(domain, 0) + counted(constraint, cluster.pending, on(other, pods))
+        fewest = min(counts.values(), default=0) if len(counts) >= constraint.get("minDomains", 1) else 0
+        own = selects(constraint.get("labelSelector"), labels_of(cluster.pending))
+        if counts.get(labels_of(node)[key], 0) + own - fewest > constraint["maxSkew"]:
+            return UNSCHEDULABLE, [UNEVEN]
+    return None
+
+
+def on(node, pods):
+    return [pod for pod in pods if pod["spec"]["nodeName"] == name_of(node)]
+
+
+def has_all(node, constraints):
+    return all(constraint["topologyKey"] in labels_of(node) for constraint in constraints)
+
+
+def is_included(constraint, pod, node):
+    """Whether a node's pods count, by the constraint's policies."""
+    wanted = constraint.get("nodeAffinityPolicy") == "Ignore" or wants_node(pod["spec"], node)
+    tolerable = all(tolerates(pod["spec"]["tolerations"], taint) for taint in node["spec"]["taints"])
+    return wanted and (constraint.get("nodeTaintsPolicy") != "Honor" or tolerable)
+
+
+def counted(constraint, pending, pods):
+    """Like pods that are not about to go; an empty selector counts none."""
+    selector = constraint.get("labelSelector")
+    if not selector or not any(selector.values()):
+        return 0
+    return sum(
+        selects(selector, labels_of(pod))
+        for pod in pods
+        if pod["metadata"]["namespace"] == pending["metadata"]["namespace"]
+        and "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+@given(clusters(pending=spreading("ScheduleAnyway", SELECTORS), node=TAINTED, terminating=True))
+def test_naive_scores(cluster):
+    check_scores(EVEN, cluster, naive_scores)
+
+
+def naive_scores(cluster):
+    """The more like pods in a node's domains, weighted by how many domains there are, the worse."""
+    constraints = cluster.pending["spec"]["topologySpreadConstraints"]
+    feasible = [node for node in cluster.nodes if name_of(node) in cluster.feasible]
+    complete = [node for node in feasible if has_all(node, constraints)]
+    raw = {name: 0 for name in cluster.feasible}
+    for node in complete:
+        raw[name_of(node)] = math.floor(sum(naive_score(c, node, complete, cluster) for c in constraints) + 0.5)
+    found = [raw[name_of(node)] for node in complete]
+    low, high = (min(found), max(found)) if found else (0, 0)
+    worst = {name_of(node): 100 * (high + low - raw[name_of(node)]) // high if high else 100 for node in complete}
+    return raw, {name: worst.get(name, 0) for name in raw}
+
+
+def naive_score(constraint, node, complete, cluster):
+    key, every = constraint["topologyKey"], cluster.pending["spec"]["topologySpreadConstraints"]
+    if key == HOSTNAME:
+        domains, here = len(complete), [node]
+    else:
+        domains = len({labels_of(other)[key] for other in complete})
+        here = [
+            other
+            for other in cluster.nodes
+            if has_all(other, every)
+            and labels_of(other)[key] == labels_of(node)[key]
+            and is_included(constraint, cluster.pending, other)
+        ]
+    count = sum(counted(constraint, cluster.pending, on(other, cluster.pods)) for other in here)
+    return count * math.log(domains + 2) + (constraint["maxSkew"] - 1)

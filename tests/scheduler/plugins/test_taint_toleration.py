@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from plugin_cases import cases, filtered, gate, pod_info, scores, snapshot
+from small_clusters import UNRESOLVABLE, check_filter, check_scores, clusters, name_of, tolerates
 
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
@@ -23,3 +26,53 @@ def test_score(case):
     found = scores(plugin(case), pod_info(case, view), view)
     assert found["rawScores"] == case["want"]["rawScores"]
     assert found["scores"] == case["want"]["scores"]
+
+
+TAINTS = st.fixed_dictionaries(
+    {"key": st.sampled_from("kl"), "effect": st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])},
+    optional={"value": st.sampled_from("vw")},
+)
+TOLERATIONS = st.fixed_dictionaries(
+    {"operator": st.sampled_from(["Exists", "Equal"])},
+    optional={
+        "key": st.sampled_from("kl"),
+        "effect": st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
+        "value": st.sampled_from("vw"),
+    },
+)
+TAINTED = clusters(
+    pending=st.fixed_dictionaries({"tolerations": st.lists(TOLERATIONS, max_size=3)}),
+    node=st.fixed_dictionaries({"spec": st.fixed_dictionaries({"taints": st.lists(TAINTS, max_size=3)})}),
+)
+
+
+@given(TAINTED)
+def test_naive_filter(cluster):
+    check_filter(TaintToleration(comparison_operators=False), cluster, naive_filter)
+
+
+def naive_filter(cluster, node, pods):
+    hard = [taint for taint in node["spec"]["taints"] if taint["effect"] != "PreferNoSchedule"]
+    if all(tolerates(cluster.pending["spec"]["tolerations"], taint) for taint in hard):
+        return None
+    return UNRESOLVABLE, ["node(s) had untolerated taint(s)"]
+
+
+@given(TAINTED)
+def test_naive_scores(cluster):
+    check_scores(TaintToleration(comparison_operators=False), cluster, naive_scores)
+
+
+def naive_scores(cluster):
+    """The fewer soft taints a node has that the pod does not tolerate, the better."""
+    tolerations = [t for t in cluster.pending["spec"]["tolerations"] if t.get("effect", "") in ("", "PreferNoSchedule")]
+    raw = {
+        name_of(node): sum(
+            taint["effect"] == "PreferNoSchedule" and not tolerates(tolerations, taint)
+            for taint in node["spec"]["taints"]
+        )
+        for node in cluster.nodes
+        if name_of(node) in cluster.feasible
+    }
+    most = max(raw.values())
+    return raw, {name: 100 - (100 * count // most if most else 0) for name, count in raw.items()}

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
+from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+PENDING = "default/pending"
 
 
 class NodeState(Protocol):
@@ -89,12 +98,11 @@ def insertion_sort(items: Sequence[Pod], less: Callable[[Pod, Pod], bool]) -> li
     return found
 
 
-def split_by_budgets(
-    pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]
-) -> tuple[list[Pod], list[Pod]]:
+def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
     """The pods whose eviction, one after the other, breaks a budget, and the others."""
     left = [budget.status.disruptions_allowed for budget in budgets]
-    violating, others = [], []
+    violating: list[Pod] = []
+    others: list[Pod] = []
     for pod in pods:
         breaks = False
         for i, budget in enumerate(budgets):
@@ -110,3 +118,27 @@ def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     wanted = budget.spec.selector.match_labels if budget.spec.selector else {}
     same_namespace = budget.metadata.namespace == pod.metadata.namespace
     return bool(wanted) and same_namespace and wanted.items() <= pod.metadata.labels.items()
+
+
+def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
+    """Node -> the answer of the dry run under test, in the same form."""
+    view = scheduler.view
+    framework = scheduler.framework(pod.spec.scheduler_name)
+    assert framework is not None
+    result = dry_run(scheduler.cycle(framework, pod), np.ones(len(view.nodes), np.bool_))
+    found: dict[str, Victims | str] = {
+        view.nodes.names[c.row]: Victims([view.pods.objects[p].key for p in c.victims], c.pdb_violations)
+        for c in result.candidates
+    }
+    for row, name in enumerate(view.nodes.names):
+        if result.empty[row]:
+            found[name] = EMPTY
+        if result.hopeless[row]:
+            found[name] = HOPELESS
+    return found
+
+
+def node(name: str, zone: str | None, cpu: int) -> Json:
+    labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
+    allocatable = {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}

@@ -1,0 +1,21 @@
+"""The pages and files of upstream that rules refer to."""
+
+from __future__ import annotations
+
+_CONCEPTS = "https://kubernetes.io/docs/concepts"
+PRIORITY = f"{_CONCEPTS}/scheduling-eviction/pod-priority-preemption/"
+SPREAD = f"{_CONCEPTS}/scheduling-eviction/topology-spread-constraints/"
+AFFINITY = f"{_CONCEPTS}/scheduling-eviction/assign-pod-node/"
+TAINTS = f"{_CONCEPTS}/scheduling-eviction/taint-and-toleration/"
+GATES = f"{_CONCEPTS}/scheduling-eviction/pod-scheduling-readiness/"
+DEVICES = f"{_CONCEPTS}/scheduling-eviction/dynamic-resource-allocation/"
+DISRUPTIONS = f"{_CONCEPTS}/workloads/pods/disruptions/"
+BUDGETS = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/"
+REQUESTS = f"{_CONCEPTS}/configuration/manage-resources-containers/"
+STORAGE = f"{_CONCEPTS}/storage/storage-classes/#volume-binding-mode"
+VOLUMES = f"{_CONCEPTS}/storage/persistent-volumes/#access-modes"
+SCHEDULERS = "https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/"
+LABELS = "https://kubernetes.io/docs/reference/labels-annotations-taints/"
+LARGE_CLUSTERS = "https://kubernetes.io/docs/setup/best-practices/cluster-large/"
+VALIDATION = "pkg/apis/core/validation/validation.go (v1.36)"
+PLUGINS = "pkg/scheduler/framework/plugins (v1.36)"

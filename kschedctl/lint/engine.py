@@ -1,0 +1,103 @@
+"""Runs rules on a world and makes the document of what they found."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import kschedctl
+from kschedctl.errors import UsageError
+from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES
+from kschedctl.lint.rule import Problem, Rule, Severity, path_text
+from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches, new_findings, reason_to_ignore
+from kschedctl.lint.world import World
+from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
+
+
+def lint(
+    world: World,
+    rules: Sequence[Rule] = RULES,
+    severities: Mapping[str, Severity] | None = None,
+    baseline: Counter[str] | None = None,
+) -> Findings:
+    """All problems that the rules see in the world; rules that need a cluster run only when the world has one."""
+    running = [rule for rule in rules if world.cluster is not None or not rule.needs_cluster]
+    found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
+    found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
+    found += [(rule, problem) for rule in running for problem in rule.check(world)]
+    findings: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    for rule, problem in found:
+        severity = (severities or {}).get(rule.id, rule.severity)
+        reason = reason_to_ignore(rule.id, problem.subject)
+        if reason:
+            suppressed.append(Suppressed(_finding(rule, severity, problem), reason))
+        else:
+            findings.append(_finding(rule, severity, problem))
+    findings.sort(key=lambda f: (f.file, f.line, f.column, f.object, f.rule, f.path))
+    new = new_findings(findings, baseline) if baseline else tuple(findings)
+    fired = {finding.rule for finding in new}
+    return Findings(
+        checked=len(world.subjects) or len(world.workloads) + sum(map(len, world.items.values())),
+        rules_run=len(running),
+        findings=new,
+        rules=tuple(_found_rule(rule, severities) for rule in (INVALID, IGNORE_FAULTY, *rules) if rule.id in fired),
+        suppressed=tuple(suppressed),
+        known=len(findings) - len(new),
+        tool_version=kschedctl.__version__,
+    )
+
+
+def chosen_rules(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
+    """The rules that match ``select`` (none given: all) and not ``ignore``. Raises UsageError for unknown ids."""
+    select, ignore = tuple(select), tuple(ignore)
+    for pattern in (*select, *ignore):
+        if not any(matches(rule.id, (pattern,)) for rule in RULES):
+            raise UsageError(f'no rule "{pattern}"', hint="kschedctl lint rules lists them")
+    chosen = [rule for rule in RULES if not select or matches(rule.id, select)]
+    return [rule for rule in chosen if not matches(rule.id, ignore)]
+
+
+def rule_named(name: str) -> Rule:
+    """Raises UsageError."""
+    for rule in RULES:
+        if rule.id == name:
+            return rule
+    raise UsageError(f'no rule "{name}"', hint="kschedctl lint rules lists them")
+
+
+def faulty_ignores(world: World) -> Iterator[Problem]:
+    """Annotations that silence nothing."""
+    for subject in world.subjects:
+        path = ("metadata", "annotations", ANNOTATION)
+        for ignore in ignores(annotation_of(subject)):
+            if not ignore.reason:
+                yield subject.problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
+            for pattern in ignore.patterns:
+                if not any(matches(rule.id, (pattern,)) for rule in (INVALID, *RULES)):
+                    yield subject.problem(path, f'there is no rule "{pattern}"')
+
+
+def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
+    subject, path = problem.subject, path_text(problem.path)
+    line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
+    file = subject.place.file if subject.place else ""
+    identity = "\n".join((rule.id, file, str(subject), path))
+    return Finding(
+        rule=rule.id,
+        severity=severity,
+        object=str(subject),
+        path=path,
+        message=problem.message,
+        fix=problem.fix or rule.fix,
+        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        file=file,
+        line=line,
+        column=column,
+    )
+
+
+def _found_rule(rule: Rule, severities: Mapping[str, Severity] | None) -> FoundRule:
+    severity = (severities or {}).get(rule.id, rule.severity)
+    return FoundRule(rule.id, severity, rule.summary, rule.why, rule.fix, rule.source)

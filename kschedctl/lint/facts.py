@@ -1,0 +1,176 @@
+"""What rules ask of a cluster: which nodes a workload may use, how many domains there are, what a replay says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
+from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.tolerations import find_untolerated
+from kschedctl.cluster import Cluster
+from kschedctl.lint.cluster_workloads import owner_of
+from kschedctl.lint.workload import Workload
+from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+REPELLING = ("NoSchedule", "NoExecute")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Facts:
+    """N nodes in the scheduler's order; masks are (N,) and not to be written to."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._masks: dict[bytes, Bools] = {}
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        return Scheduler(self.cluster)
+
+    @cached_property
+    def bare(self) -> Scheduler:
+        """The cluster with only those pods that cannot move away: of DaemonSets, and static ones."""
+        fixed = tuple(pod for pod in self.cluster.pods if owner_of(pod)[0] in ("DaemonSet", "Node"))
+        return Scheduler(replace(self.cluster, pods=fixed))
+
+    @property
+    def view(self) -> Snapshot:
+        return self.scheduler.view
+
+    def __len__(self) -> int:
+        return len(self.view.nodes)
+
+    def selected(self, workload: Workload) -> Bools:
+        """The nodes that its nodeSelector and required node affinity allow."""
+        spec = workload.spec
+        key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
+        if key not in self._masks:
+            wanted = required_node_affinity(spec)
+            try:
+                found = self.view.nodes.evaluate(wanted.match, wanted.keys, wanted.uses_name)
+            except NodeSelectorError:
+                found = np.zeros(len(self), np.bool_)
+            self._masks[key] = found.astype(np.bool_)
+        return self._masks[key]
+
+    def tolerated(self, workload: Workload) -> Bools:
+        """The nodes whose taints it tolerates, cordons included."""
+        key = _encode(("tolerations", workload.spec.tolerations))
+        if key not in self._masks:
+            sets, which = self.view.nodes.taint_sets
+            fine = [find_untolerated(t, workload.spec.tolerations, REPELLING) is None for t in sets]
+            cordon = find_untolerated((CORDONED,), workload.spec.tolerations) is None
+            self._masks[key] = np.array(fine, np.bool_)[which] & (cordon | ~self.view.nodes.unschedulable)
+        return self._masks[key]
+
+    def eligible(self, workload: Workload) -> Bools:
+        """The nodes that it may use by labels and taints."""
+        return self.selected(workload) & self.tolerated(workload)
+
+    def domains(self, key: str, among: Bools) -> int:
+        """How many values of a label these nodes have."""
+        codes = self.view.nodes.label(key).codes[among]
+        return len(np.unique(codes[codes >= 0]))
+
+    def has_label(self, key: str) -> Bools:
+        return self.view.nodes.label(key).present
+
+    def one_a_domain(self, key: str, among: Bools) -> Rows:
+        """The first row of each domain."""
+        codes = self.view.nodes.label(key).codes
+        rows = np.flatnonzero(among & (codes >= 0))
+        return rows[np.unique(codes[rows], return_index=True)[1]]
+
+    def names(self, mask: Bools, limit: int = 3) -> str:
+        """``a, b, c and 12 more``."""
+        rows = np.flatnonzero(mask).tolist()
+        shown = ", ".join(self.view.nodes.names[row] for row in rows[:limit])
+        return shown + (f" and {len(rows) - limit:,} more" if len(rows) > limit else "")
+
+    # -- replays -------------------------------------------------------------------------------------------------
+
+    def framework(self, workload: Workload) -> Framework | None:
+        """The profile that serves it, None when no profile does."""
+        return self.scheduler.framework(workload.spec.scheduler_name or "default-scheduler")
+
+    def replay(self, workload: Workload, scheduler: Scheduler | None = None) -> Cycle | None:
+        """A scheduling cycle for one of its pods, in the cluster as it is or in another."""
+        framework, where = self.framework(workload), scheduler or self.scheduler
+        if framework is None:
+            return None
+        return run_cycle(framework, self._info(workload, where.view), where.view)
+
+    def never(self, workload: Workload, plugins: Iterable[str] = ()) -> bool:
+        """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
+
+        True only when the replay ends without a feasible node and each node is refused by one of the plugins.
+        """
+        cycle = self.replay(workload, self.bare)
+        if cycle is None or cycle.error is not None or len(cycle.feasible):
+            return False
+        refused = cycle.pre_filter.plugin in plugins
+        by_these = np.zeros(len(self), np.bool_)
+        for name in plugins:
+            if name in cycle.filter.verdicts:
+                by_these |= cycle.filter.verdicts[name].refused
+        return refused or bool(by_these.all())
+
+    def full_after(self, workload: Workload, rows: Rows) -> bool:
+        """Whether none more fits, even without movable pods, once one of its pods runs on each of the rows."""
+        framework = self.framework(workload)
+        if framework is None:
+            return False
+        view = self._populated(workload, len(rows))
+        for position, row in zip(self._added(view, len(rows)), rows.tolist(), strict=True):
+            view.assume(position, row)
+        pod = view.admitted(view.stored(_unencumbered(workload.pod)))
+        cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
+        return cycle.error is None and not len(cycle.feasible)
+
+    def placeable(self, workload: Workload, count: int) -> int:
+        """How many of so many pods of it find a node, one after the other, where only fixed pods are."""
+        framework = self.framework(workload)
+        if framework is None:
+            return count
+        view = self._populated(workload, count)
+        for placed, position in enumerate(self._added(view, count)):
+            cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
+            if not len(cycle.feasible):
+                return placed
+            view.assume(position, int(cycle.scores.best[0]))
+        return count
+
+    def _info(self, workload: Workload, view: Snapshot) -> PodInfo:
+        return PodInfo(view.admitted(view.stored(workload.pod)), view.settings.requests)
+
+    def _populated(self, workload: Workload, count: int) -> Snapshot:
+        """A fork of the bare cluster with so many pods of the workload pending, at the end of its pods.
+
+        Their volumes, claims and gates are left out: what those refer to may be created together with the workload.
+        """
+        bare = self.bare
+        pod = bare.view.admitted(bare.view.stored(_unencumbered(workload.pod)))
+        metadata = (msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint-{i}") for i in range(count))
+        added = tuple(msgspec.structs.replace(pod, metadata=meta) for meta in metadata)
+        return Snapshot(replace(bare.cluster, pods=(*bare.cluster.pods, *added)), bare.view.settings).fork()
+
+    def _added(self, view: Snapshot, count: int) -> range:
+        return range(len(view.pods) - count, len(view.pods))
+
+
+def _unencumbered(pod: Pod) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, volumes=(), resource_claims=(), scheduling_gates=())
+    return msgspec.structs.replace(pod, spec=spec)

@@ -1,0 +1,1 @@
+"""One file a family of rules; each ends with its RULES."""

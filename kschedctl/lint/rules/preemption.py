@@ -1,0 +1,179 @@
+"""Who evicts whom, and who cannot although it seems so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import NOTE, WARNING, Problem, Rule
+from kschedctl.lint.terms import Term, anti_affinity_terms, required_terms
+from kschedctl.lint.world import World
+from kschedctl.lint.workload import Workload, compiled
+from kschedctl.snapshot.node_order import HOSTNAME
+
+LONG_GRACE_SECONDS = 600
+SYSTEM = 2_000_000_000
+REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def affinity_to_lower(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for term in required_terms(workload):
+            found = _priorities(world, workload, term)
+            own = world.priority(workload)
+            if len(found) and not term.selects_itself and found.max() < own:
+                message = f"the pods that it must be with have priority {found.max():,} at most, its own is {own:,}"
+                yield workload.problem(term.path, message)
+
+
+def cross_node(world: World) -> Iterator[Problem]:
+    facts = world.facts
+    for workload in world.workloads:
+        own = world.priority(workload)
+        for term in anti_affinity_terms(workload):
+            if term.key == HOSTNAME or own <= 0:
+                continue
+            view, mine = facts.view, _matching(world, workload, term)
+            rows = view.pods.node[mine[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
+            rows = rows[rows >= 0]
+            codes = view.nodes.label(term.key).codes
+            eligible = facts.eligible(workload)
+            occupied = np.isin(codes, codes[rows]) & (codes >= 0)
+            if not len(rows) or not eligible.any() or not occupied[eligible].all():
+                continue
+            cycle = facts.replay(workload)
+            if cycle is not None and cycle.error is None and not len(cycle.feasible):
+                message = f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
+                yield workload.problem(term.path, message)
+
+
+def victims_long_grace(world: World) -> Iterator[Problem]:
+    highest = _highest(world)
+    for workload in world.workloads:
+        grace = workload.spec.termination_grace_period_seconds or 0
+        if grace >= LONG_GRACE_SECONDS and world.priority(workload) < highest:
+            message = f"pods that evict it (priority {highest:,} against {world.priority(workload):,}) wait up to {grace:,} s"
+            yield workload.problem(("terminationGracePeriodSeconds",), message)
+
+
+def budget_no_guarantee(world: World) -> Iterator[Problem]:
+    highest = _highest(world)
+    for subject, budget in world.linted("PodDisruptionBudget"):
+        selector = compiled(budget.spec.selector)
+        covered = [
+            workload
+            for workload in world.by_namespace.get(subject.namespace or "default", ())
+            if selector is not None and workload.selected_by(selector)
+        ]
+        if covered and (low := min(map(world.priority, covered))) < highest:
+            message = f"its pods have priority {low:,}; pods of up to {highest:,} may evict them in spite of it"
+            yield subject.problem(("spec",), message)
+
+
+def daemon_set_low(world: World) -> Iterator[Problem]:
+    highest = _highest(world)
+    for workload in world.workloads:
+        if workload.kind == "DaemonSet" and world.priority(workload) < highest:
+            message = f"priority {world.priority(workload):,} is below {highest:,} of other pods, that may evict it"
+            yield workload.problem(("priorityClassName",), message)
+
+
+def inversion(world: World) -> Iterator[Problem]:
+    users: dict[tuple[str, str], list[Workload]] = {}
+    for workload in world.workloads:
+        for _, claim in world.claims(workload):
+            if claim.spec.access_modes in (("ReadWriteOnce",), ("ReadWriteOncePod",)):
+                users.setdefault((workload.namespace, claim.metadata.name), []).append(workload)
+    for (_, claim_name), sharing in users.items():
+        lowest = min(sharing, key=world.priority)
+        for workload in sharing:
+            if world.priority(workload) > world.priority(lowest):
+                i = next(i for i, c in world.claims(workload) if c.metadata.name == claim_name)
+                message = f"claim {claim_name} ties it to the node of {lowest.subject}, which has a lower priority"
+                yield workload.problem(("volumes", i), message)
+
+
+def _matching(world: World, workload: Workload, term: Term) -> np.ndarray:  # type: ignore[type-arg]
+    """(T,): the kinds of pods in the cluster that the term is about."""
+    view = world.facts.view
+    return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
+
+
+def _priorities(world: World, workload: Workload, term: Term) -> np.ndarray:  # type: ignore[type-arg]
+    """The priorities of the bound pods that the term is about."""
+    pods = world.facts.view.pods
+    chosen = _matching(world, workload, term)[pods.info] & (pods.node >= 0)
+    return pods.priority[pods.info[chosen]]
+
+
+def _highest(world: World) -> int:
+    """The highest priority of pods in the cluster that may evict others, those of the system aside."""
+    infos = world.facts.view.pods.infos
+    return max((i.priority for i in infos if i.priority < SYSTEM and i.spec.preemption_policy != "Never"), default=0)
+
+
+RULES = (
+    Rule(
+        "pc-affinity-to-lower",
+        WARNING,
+        affinity_to_lower,
+        summary="Required affinity to pods of lower priority",
+        why="Preemption would have to evict the very pods that this one must be with, so it refuses the node.",
+        fix="Give both workloads the same priority",
+        source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-cross-node-preemption",
+        WARNING,
+        cross_node,
+        summary="Anti-affinity wider than a node against pods of lower priority",
+        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, and "
+        "the pod stays Pending in spite of its priority. Reported when the replay finds no node now.",
+        fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
+        source=f"{doc.PRIORITY}#cross-node-preemption",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-victims-long-grace",
+        NOTE,
+        victims_long_grace,
+        summary="Long termination of pods that others may evict",
+        why="The pod that evicts them has to wait for their end, and others may take the room meanwhile.",
+        fix="Shorten terminationGracePeriodSeconds, or raise the priority so that it is nobody's victim",
+        source=f"{doc.PRIORITY}#graceful-termination-of-preemption-victims",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-pdb-not-guarantee",
+        NOTE,
+        budget_no_guarantee,
+        summary="A disruption budget for pods that preemption may evict",
+        why="Preemption tries to respect budgets but does not have to: it breaks them when nothing else makes room.",
+        fix="Give pods that must not be evicted a higher priority",
+        source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-daemonset-low",
+        WARNING,
+        daemon_set_low,
+        summary="DaemonSet with a lower priority than other pods",
+        why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
+        fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
+        source="https://github.com/kubernetes/kubernetes/issues/141227",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-inversion",
+        NOTE,
+        inversion,
+        summary="A claim shared with a workload of lower priority",
+        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one can.",
+        fix="Give both the same priority, or each a claim of its own",
+        source=doc.VOLUMES,
+        needs_cluster=True,
+    ),
+)

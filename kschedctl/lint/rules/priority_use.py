@@ -1,0 +1,165 @@
+"""How workloads use PriorityClasses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.cluster_workloads import pods_by_owner
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rules.priority_classes import RESERVED_PREFIX
+from kschedctl.lint.world import World
+from kschedctl.lint.workload import SERVING
+
+
+def missing(world: World) -> Iterator[Problem]:
+    if world.cluster is None and not world.linted("PriorityClass"):
+        return
+    for workload in world.workloads:
+        name = workload.spec.priority_class_name
+        if name and name not in world.priority_classes:
+            yield workload.problem(("priorityClassName",), f'there is no PriorityClass "{name}"')
+
+
+def not_set(world: World) -> Iterator[Problem]:
+    classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    if any(c.global_default for c in classes) or not any(c.value > 0 for c in classes):
+        return
+    for workload in world.workloads:
+        spec = workload.spec
+        if workload.kind in SERVING and not spec.priority_class_name and not spec.priority:
+            yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
+
+
+def system_critical_in_user_namespace(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        name, namespace = workload.spec.priority_class_name, workload.subject.namespace
+        if name.startswith(RESERVED_PREFIX) and namespace and "system" not in namespace:
+            yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
+
+
+def deleted_in_use(world: World) -> Iterator[Problem]:
+    assert world.cluster is not None
+    used: Counter[str] = Counter()
+    first = {}
+    for pod in world.cluster.pods:
+        name = pod.spec.priority_class_name
+        if pod.spec.node_name and name and name not in world.priority_classes:
+            used[name] += 1
+            first.setdefault(name, pod)
+    for name, count in used.items():
+        pod = first[name]
+        subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
+        message = f'PriorityClass "{name}" is gone, but {count} running pods have it: new ones will be refused'
+        yield subject.problem(("spec", "priorityClassName"), message)
+
+
+def global_default_drift(world: World) -> Iterator[Problem]:
+    assert world.cluster is not None
+    for (kind, namespace, name), pods in pods_by_owner(world.cluster).items():
+        found = {pod.spec.priority for pod in pods if not pod.spec.priority_class_name or len(pods) > 1}
+        found.discard(None)
+        if len(found) > 1:
+            values = ", ".join(f"{value:,}" for value in sorted(v for v in found if v is not None))
+            yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
+
+
+def unused(world: World) -> Iterator[Problem]:
+    assert world.cluster is not None
+    used = {pod.spec.priority_class_name for pod in world.cluster.pods}
+    used |= {workload.spec.priority_class_name for workload in world.workloads}
+    for subject, item in world.linted("PriorityClass"):
+        name = item.metadata.name
+        if name not in used and not item.global_default and not name.startswith(RESERVED_PREFIX):
+            yield subject.problem((), "no pod and no workload uses it")
+
+
+def no_quota(world: World) -> Iterator[Problem]:
+    quotas = world.linted("ResourceQuota")
+    if not quotas:
+        return
+    limited = set()
+    for _, quota in quotas:
+        selector = (quota.get("spec") or {}).get("scopeSelector") or {}
+        for expression in selector.get("matchExpressions") or ():
+            if expression.get("scopeName") == "PriorityClass":
+                limited |= set(expression.get("values") or world.priority_classes)
+    classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    top = max(classes, key=lambda c: c.value, default=None)
+    for subject, item in world.linted("PriorityClass"):
+        if item is top and item.value > 0 and item.metadata.name not in limited:
+            yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
+
+
+RULES = (
+    Rule(
+        "pc-missing",
+        ERROR,
+        missing,
+        summary="priorityClassName of a class that does not exist",
+        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked against the cluster, or "
+        "against the PriorityClasses among the manifests where there are any.",
+        fix="Create the PriorityClass, or correct the name",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-not-set",
+        NOTE,
+        not_set,
+        summary="No priority class where others have one",
+        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 need room.",
+        fix="Set priorityClassName",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-system-critical-in-user-ns",
+        WARNING,
+        system_critical_in_user_namespace,
+        summary="A system-*-critical class outside the system's namespaces",
+        why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
+        fix="Use a class of your own with a value of at most 1000000000",
+        source=doc.PRIORITY,
+    ),
+    Rule(
+        "pc-deleted-in-use",
+        ERROR,
+        deleted_in_use,
+        summary="Running pods of a PriorityClass that was deleted",
+        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
+        fix="Create the class again, or move the workloads to another one",
+        source=doc.PRIORITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-global-default-drift",
+        WARNING,
+        global_default_drift,
+        summary="Pods of one workload with different priorities",
+        why="A new or changed (default) class only counts for new pods: old ones keep theirs, and become victims of "
+        "their own siblings.",
+        fix="Restart the workload, so that all its pods get the present priority",
+        source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-unused",
+        NOTE,
+        unused,
+        summary="A PriorityClass that nothing uses",
+        why="It is dead, or a workload that should use it misspells its name.",
+        fix="Delete the class, or use it",
+        source=doc.PRIORITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "pc-no-quota",
+        NOTE,
+        no_quota,
+        summary="No ResourceQuota guards the highest class",
+        why="Anyone who may create pods may choose the highest class and evict others. Checked when ResourceQuotas are "
+        "among the manifests.",
+        fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
+        source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+    ),
+)

@@ -1,0 +1,53 @@
+"""What a project sets for lint: ``[tool.kschedctl.lint]`` of its pyproject.toml, or ``lint:`` of its .kschedctl.yaml.
+
+The JSON Schema of .kschedctl.yaml is ``kschedctl/lint/settings.schema.json``, made from the structs here by
+``python -m kschedctl.lint.settings``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kschedctl.errors import InputError
+from kschedctl.lint.rule import Severity
+
+SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
+
+
+class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """``select`` and ``ignore`` are ids of rules or patterns of them; ``severity`` overrides that of rules."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: Severity = Severity.WARNING
+    baseline: str | None = None
+    severity: dict[str, Severity] = {}
+
+
+class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The whole file, or table."""
+
+    lint: LintSettings = LintSettings()
+
+
+def parse_settings(document: Any, where: str) -> ProjectSettings:
+    """The settings in a parsed document. Raises InputError that names the field."""
+    try:
+        return msgspec.convert(document, ProjectSettings)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).replace("`", "").partition(" - at $.")
+        raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
+
+
+def schema_text() -> str:
+    """The schema as its file holds it."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ProjectSettings)}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text())

@@ -1,0 +1,89 @@
+"""Which findings not to report: annotations with a reason, rules by name, and a baseline of what was there before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from kschedctl.errors import InputError
+from kschedctl.lint.rule import Subject
+from kschedctl.reports.findings import Finding
+
+ANNOTATION = "kschedctl/ignore"
+BASELINE_KIND = "LintBaseline"
+
+
+class Ignore(NamedTuple):
+    """Rules, by name or pattern, that an object is exempt from, and why."""
+
+    patterns: tuple[str, ...]
+    reason: str
+
+
+def matches(rule: str, patterns: Iterable[str]) -> bool:
+    """Whether a rule's id is one of these, ``*`` standing for anything.
+
+    >>> matches("ts-missing", ["pdb-*", "ts-*"])
+    True
+    """
+    return any(fnmatchcase(rule, pattern) for pattern in patterns)
+
+
+def ignores(annotation: str) -> Iterator[Ignore]:
+    """``rule-id[,rule-id] reason``, one a line.
+
+    >>> list(ignores("ts-missing,pdb-* one replica is enough here"))
+    [Ignore(patterns=('ts-missing', 'pdb-*'), reason='one replica is enough here')]
+    """
+    for line in filter(None, map(str.strip, annotation.splitlines())):
+        rules, _, reason = line.partition(" ")
+        yield Ignore(tuple(filter(None, rules.split(","))), reason.strip())
+
+
+def annotation_of(subject: Subject) -> str:
+    """What the object's annotation says, empty when it has none."""
+    metadata = subject.document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return str(annotations.get(ANNOTATION, "")) if isinstance(annotations, Mapping) else ""
+
+
+def reason_to_ignore(rule: str, subject: Subject) -> str:
+    """The reason for which an annotation of the object silences a rule, empty when none does."""
+    return next((i.reason for i in ignores(annotation_of(subject)) if i.reason and matches(rule, i.patterns)), "")
+
+
+def baseline_text(findings: Iterable[Finding]) -> str:
+    """The baseline file of these findings."""
+    entries = [
+        {"fingerprint": f.fingerprint, "rule": f.rule, "object": f.object, "path": f.path, "file": f.file}
+        for f in findings
+    ]
+    document = {"apiVersion": "kschedctl.dev/v1", "kind": BASELINE_KIND, "findings": entries}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_baseline(file: str) -> Counter[str]:
+    """How often each fingerprint is in a baseline file. Raises InputError."""
+    try:
+        with open(file, encoding="utf-8") as stream:
+            document: Any = json.load(stream)
+    except (OSError, ValueError) as error:
+        raise InputError(getattr(error, "strerror", None) or str(error), where=file) from None
+    if not isinstance(document, dict) or document.get("kind") != BASELINE_KIND:
+        raise InputError(f"not a {BASELINE_KIND}", where=file, hint="write one with --write-baseline FILE")
+    return Counter(str(entry.get("fingerprint")) for entry in document.get("findings", ()))
+
+
+def new_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
+    """The findings that are not in the baseline, each entry of which stands for one."""
+    left = baseline.copy()
+    new = []
+    for finding in findings:
+        if left[finding.fingerprint]:
+            left[finding.fingerprint] -= 1
+        else:
+            new.append(finding)
+    return tuple(new)

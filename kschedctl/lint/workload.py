@@ -1,0 +1,192 @@
+"""Workloads: whatever has a pod template, seen as that template and how many pods are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from kschedctl.api import objects as api
+from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.cluster import without_nulls
+from kschedctl.lint.rule import Path, Problem, Subject
+
+TEMPLATES: dict[str, Path] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    "ReplicationController": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Kind -> where its pod template is."""
+
+SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet"})
+"""Kinds that keep a number of pods running."""
+
+ADDED_LABELS: dict[str, tuple[str, ...]] = {
+    "ReplicaSet": ("pod-template-hash",),
+    "Deployment": ("pod-template-hash",),
+    "StatefulSet": (
+        "controller-revision-hash",
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+    ),
+    "DaemonSet": ("controller-revision-hash", "pod-template-generation"),
+    "Job": ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+    + ("batch.kubernetes.io/job-completion-index",),
+}
+ADDED_LABELS["CronJob"] = ADDED_LABELS["Job"]
+"""Kind -> the labels that its controller puts on the pods."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """``replicas``: pods at the same time, None for one a node; ``most``: as far as a HorizontalPodAutoscaler goes.
+
+    ``at``: where the pod template is in the object.
+    """
+
+    subject: Subject
+    labels: Mapping[str, str]
+    spec: api.PodSpec
+    replicas: int | None
+    most: int | None = None
+    fewest: int | None = None
+    at: Path = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owned: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.subject.kind
+
+    @property
+    def namespace(self) -> str:
+        return self.subject.namespace or "default"
+
+    @property
+    def serving(self) -> bool:
+        """Several pods are kept running: a Deployment or the like with more than one replica."""
+        return self.kind in SERVING and self.at_most > 1
+
+    @property
+    def at_most(self) -> int:
+        """The most pods at the same time; 0 for a DaemonSet, which has one a node."""
+        return max(self.replicas or 0, self.most or 0)
+
+    @property
+    def at_least(self) -> int:
+        """The fewest pods that are kept."""
+        return self.fewest if self.fewest is not None else self.replicas or 0
+
+    @cached_property
+    def pod(self) -> api.Pod:
+        """One of its pods, before it is scheduled."""
+        name = self.subject.name if self.kind == "Pod" else f"{self.subject.name}-0"
+        return api.Pod(api.PodMeta(name, self.namespace, labels=dict(self.labels)), self.spec)
+
+    def problem(self, path: Path, message: str, fix: str = "") -> Problem:
+        """At a field of the pod's spec."""
+        return Problem(self.subject, (*self.at, "spec", *path), message, fix)
+
+    def selected_by(self, selector: Selector) -> bool:
+        return selector.matches(self.labels)
+
+    def surge(self) -> tuple[int, int]:
+        """(maxSurge, maxUnavailable) in pods of a Deployment that rolls; (0, 1) for all others.
+
+        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down; both
+        0 means that one may be unavailable.
+        """
+        spec = _mapping(self.subject.document.get("spec"))
+        strategy = _mapping(spec.get("strategy"))
+        if self.kind != "Deployment" or strategy.get("type") == "Recreate":
+            return 0, 1
+        rolling = _mapping(strategy.get("rollingUpdate"))
+        count = self.replicas or 0
+        surge = scaled(rolling.get("maxSurge", "25%"), count, up=True)
+        unavailable = scaled(rolling.get("maxUnavailable", "25%"), count, up=False)
+        return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def scaled(value: Any, total: int, *, up: bool) -> int:
+    """An IntOrString of a total.
+
+    >>> scaled("50%", 7, up=True), scaled("25%", 3, up=False), scaled(2, 7, up=True)
+    (4, 0, 2)
+    """
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
+        parts = int(value[:-1]) * total
+        return -(-parts // 100) if up else parts // 100
+    return value if isinstance(value, int) else 0
+
+
+def workload_of(subject: Subject) -> Workload | None:
+    """The workload that a manifest stands for, if it is one. Raises msgspec.ValidationError for wrong types."""
+    at = TEMPLATES.get(subject.kind)
+    if at is None or not _in_core_group(subject):
+        return None
+    template = subject.document
+    for step in at:
+        template = _mapping(template.get(str(step)))
+    metadata = _mapping(template.get("metadata"))
+    typed = msgspec.convert(
+        {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}, api.PodTemplateSpec
+    )
+    return Workload(
+        subject,
+        typed.metadata.labels,
+        typed.spec,
+        _replicas(subject),
+        at=at,
+        annotations=_mapping(metadata.get("annotations")),
+        owned=any(owner.controller for owner in _owners(subject)),
+    )
+
+
+def _in_core_group(subject: Subject) -> bool:
+    """Not a custom resource that only shares the kind's name."""
+    group = str(subject.document.get("apiVersion") or "v1").rpartition("/")[0]
+    return group in ("", "apps", "batch", "extensions")
+
+
+def _replicas(subject: Subject) -> int | None:
+    spec = _mapping(subject.document.get("spec"))
+    if subject.kind == "DaemonSet":
+        return None
+    if subject.kind == "CronJob":
+        spec = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
+    key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
+    count = spec.get(key) if subject.kind not in ("Pod", "PodTemplate") else 1
+    if count is None:
+        return 1
+    return msgspec.convert(count, int)
+
+
+def _owners(subject: Subject) -> Iterator[api.OwnerReference]:
+    owners = _mapping(subject.document.get("metadata")).get("ownerReferences") or ()
+    yield from msgspec.convert(without_nulls(owners), tuple[api.OwnerReference, ...])
+
+
+def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:
+    """The workload as an autoscaler may make it."""
+    return replace(workload, fewest=fewest, most=most)
+
+
+def compiled(selector: api.LabelSelector | None) -> Selector | None:
+    """The selector, or None where the API would refuse it."""
+    try:
+        return from_label_selector(selector)
+    except SelectorError:
+        return None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,173 @@
+"""What rules look at: the objects that are linted, and the cluster that they are in or go to, where it is known."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kschedctl.api import objects as api
+from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, without_nulls
+from kschedctl.lint.cluster_workloads import cluster_workloads
+from kschedctl.lint.facts import Facts
+from kschedctl.lint.rule import Path, Place, Problem, Subject
+from kschedctl.lint.workload import TEMPLATES, Workload, scaled_by, workload_of
+
+TYPED = {
+    "PriorityClass": api.PriorityClass,
+    "PodDisruptionBudget": api.PodDisruptionBudget,
+    "PersistentVolume": api.PersistentVolume,
+    "PersistentVolumeClaim": api.PersistentVolumeClaim,
+    "StorageClass": api.StorageClass,
+    "ResourceClaim": api.ResourceClaim,
+    "ResourceClaimTemplate": api.ResourceClaimTemplate,
+    "DeviceClass": api.DeviceClass,
+    "PodGroup": api.PodGroup,
+}
+"""The kinds, besides workloads, of which rules read typed objects."""
+
+UNTYPED = frozenset({"HorizontalPodAutoscaler", "ResourceQuota", "NodePool"})
+"""The kinds that rules read as they are."""
+
+UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
+
+
+class Item(NamedTuple):
+    """A linted object: what a problem refers to, and its fields."""
+
+    subject: Subject
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """``items``: the linted objects by kind. ``invalid``: fields of the wrong type, for which objects are left out."""
+
+    workloads: tuple[Workload, ...] = ()
+    items: Mapping[str, tuple[Item, ...]] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    invalid: tuple[Problem, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+
+    @classmethod
+    def of_manifests(cls, manifests: Iterable[tuple[Mapping[str, Any], Place]], cluster: Cluster | None) -> World:
+        """Manifests, and the cluster that they go to."""
+        workloads: list[Workload] = []
+        items: dict[str, list[Item]] = defaultdict(list)
+        invalid: list[Problem] = []
+        subjects = [_subject(document, place) for document, place in manifests if document.get("kind")]
+        for subject in subjects:
+            try:
+                if (workload := workload_of(subject)) is not None:
+                    workloads += [] if workload.owned else [workload]
+                elif subject.kind in TYPED:
+                    value = msgspec.convert(without_nulls(subject.document), TYPED[subject.kind])
+                    items[subject.kind].append(Item(subject, value))
+                elif subject.kind in UNTYPED:
+                    items[subject.kind].append(Item(subject, subject.document))
+            except msgspec.ValidationError as error:
+                invalid.append(_invalid(subject, str(error)))
+        scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"]))
+        found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
+        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects))
+
+    @classmethod
+    def of_cluster(cls, cluster: Cluster) -> World:
+        """Everything in a cluster."""
+        items = {
+            kind: tuple(Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in getattr(cluster, FIELDS[kind]))
+            for kind in TYPED
+        }
+        return cls(tuple(cluster_workloads(cluster)), items, cluster)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The nodes and pods. Only for rules that need a cluster."""
+        assert self.cluster is not None
+        return Facts(self.cluster)
+
+    def linted(self, kind: str) -> tuple[Item, ...]:
+        return self.items.get(kind, ())
+
+    def known(self, kind: str) -> list[Any]:
+        """The typed objects of a kind: the linted ones, and those that the cluster has besides."""
+        linted = [item.value for item in self.linted(kind)]
+        named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
+        others = getattr(self.cluster, FIELDS[kind]) if self.cluster else ()
+        return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
+
+    @cached_property
+    def priority_classes(self) -> dict[str, api.PriorityClass]:
+        """By name, the system's included."""
+        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known("PriorityClass"))}
+
+    def priority(self, workload: Workload) -> int:
+        """The priority that new pods of the workload get."""
+        if workload.spec.priority is not None:
+            return workload.spec.priority
+        if workload.spec.priority_class_name:
+            found = self.priority_classes.get(workload.spec.priority_class_name)
+            return found.value if found else 0
+        return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+
+    @cached_property
+    def by_namespace(self) -> dict[str, list[Workload]]:
+        """The linted workloads."""
+        found = defaultdict(list)
+        for workload in self.workloads:
+            found[workload.namespace].append(workload)
+        return found
+
+    def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
+        """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
+        for i, volume in enumerate(workload.spec.volumes):
+            if volume.persistent_volume_claim is not None:
+                found = self._claims.get((workload.namespace, volume.persistent_volume_claim.claim_name))
+                if found is not None:
+                    yield i, found
+
+    @cached_property
+    def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        return {(c.metadata.namespace or "default", c.metadata.name): c for c in self.known("PersistentVolumeClaim")}
+
+
+def _subject(document: Mapping[str, Any], place: Place) -> Subject:
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    kind = str(document["kind"])
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or "")
+    return Subject(kind, name, namespace, document, place)
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+def _invalid(subject: Subject, error: str) -> Problem:
+    """A msgspec error such as ``Expected `int`, got `str` - at `$.spec.replicas```."""
+    what, _, where = error.partition(" - at `$")
+    path: list[str | int] = []
+    for step in _STEP.finditer(where.rstrip("`")):
+        path.append(int(step[2]) if step[2] else step[1] or 0)
+    at = TEMPLATES.get(subject.kind, ())
+    in_template = path[:1] in (["spec"], ["metadata"]) and "spec" in at
+    return subject.problem((*at, *path) if in_template else tuple(path), what.replace("`", "").lower())
+
+
+def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item]) -> Iterator[Workload]:
+    ranges = {}
+    for subject, document in autoscalers:
+        spec = document.get("spec") or {}
+        target = spec.get("scaleTargetRef") or {}
+        most, fewest = spec.get("maxReplicas"), spec.get("minReplicas", 1)
+        if isinstance(most, int) and isinstance(fewest, int):
+            ranges[subject.namespace, target.get("kind"), target.get("name")] = fewest, most
+    for workload in workloads:
+        found = ranges.get((workload.subject.namespace, workload.kind, workload.subject.name))
+        yield scaled_by(workload, *found) if found else workload

@@ -1,0 +1,66 @@
+"""What lint found as a document: apiVersion kschedctl.dev/v1, kind Findings."""
+
+from __future__ import annotations
+
+from kschedctl.reports.explanation import Document
+
+LEVELS = ("error", "warning", "note")
+"""The severities, the gravest first."""
+
+
+class FoundRule(Document, frozen=True):
+    """A rule that found something; ``why`` is what goes wrong."""
+
+    id: str
+    severity: str
+    summary: str
+    why: str
+    fix: str
+    source: str
+
+
+class Finding(Document, frozen=True):
+    """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
+
+    ``file`` is empty for an object of a cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when
+    lines move.
+    """
+
+    rule: str
+    severity: str
+    object: str
+    path: str
+    message: str
+    fix: str
+    fingerprint: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+
+class Suppressed(Document, frozen=True):
+    """A finding that an annotation silenced, and the reason given there."""
+
+    finding: Finding
+    reason: str
+
+
+class Findings(Document, frozen=True):
+    """``findings`` by file, line and rule. ``checked``: how many objects; ``known``: findings that the baseline has."""
+
+    checked: int
+    rules_run: int
+    findings: tuple[Finding, ...] = ()
+    rules: tuple[FoundRule, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+    known: int = 0
+    tool_version: str = ""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Findings"
+
+    def count(self, severity: str) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def at_least(self, severity: str) -> bool:
+        """Whether there is a finding of that severity or a graver one."""
+        return any(LEVELS.index(f.severity) <= LEVELS.index(severity) for f in self.findings)

@@ -1,0 +1,176 @@
+"""How long the dry run of preemption takes on a big cluster, and how much longer one that goes node by node.
+
+    python tests/benchmarks/bench_preemption.py [--nodes 5000] [--pods 30] [--sample 10] [--repeat 5]
+
+The cluster is built in memory: nodes in four zones, each full of pods of lower priority from 400 workloads, some of
+them under PodDisruptionBudgets. The naive dry run replays one node with its pods at a time; it is timed on a sample of
+the nodes and extrapolated to all. Both must agree on the sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kschedctl.api import objects as api
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import Cycle, Filtering, run_pre_filter
+from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.snapshot import Snapshot
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scheduler" / "preemption"))
+from naive_preemption import Victims, priority_of, select_victims
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+WORKLOADS = 400
+CORES = 32
+
+
+def cluster_of(nodes: int, pods_a_node: int, seed: int = 0) -> Cluster:
+    """Full nodes: the pods share out all cores."""
+    chance = random.Random(seed)
+    found = [_node(f"node-{i:05}", f"zone-{i % 4}") for i in range(nodes)]
+    cpu = CORES * 1000 // pods_a_node
+    pods = [
+        _pod(f"pod-{i}-{k}", chance.randrange(WORKLOADS), chance, cpu, node.metadata.name)
+        for i, node in enumerate(found)
+        for k in range(pods_a_node)
+    ]
+    budgets = [_budget(workload, chance.randrange(3)) for workload in range(0, WORKLOADS, 20)]
+    return Cluster.of({"Node": found, "Pod": pods, "PodDisruptionBudget": budgets})
+
+
+def _node(name: str, zone: str) -> api.Node:
+    labels = {HOSTNAME: name, ZONE: zone}
+    allocatable = {"cpu": str(CORES), "memory": "128Gi", "pods": "110"}
+    return api.Node(metadata=api.ObjectMeta(name=name, labels=labels), status=api.NodeStatus(allocatable=allocatable))
+
+
+def _pod(name: str, workload: int, chance: random.Random, cpu: int, node_name: str) -> api.Pod:
+    ports = (api.ContainerPort(container_port=8080, host_port=9000 + workload % 100),) if workload % 4 == 0 else ()
+    requests = {"cpu": f"{cpu}m", "memory": f"{256 + workload % 8 * 128}Mi"}
+    container = api.Container(name="c", resources=api.ResourceRequirements(requests=requests), ports=ports)
+    return api.Pod(
+        metadata=api.ObjectMeta(name=name, namespace="bench", labels={"app": f"app-{workload}"}),
+        spec=api.PodSpec(containers=(container,), node_name=node_name, priority=workload % 10 * 10),
+        status=api.PodStatus(start_time=f"2026-01-{chance.randrange(1, 29):02}T{chance.randrange(24):02}:00:00Z"),
+    )
+
+
+def _budget(workload: int, allowed: int) -> api.PodDisruptionBudget:
+    selector = api.LabelSelector(match_labels={"app": f"app-{workload}"})
+    return api.PodDisruptionBudget(
+        metadata=api.ObjectMeta(name=f"budget-{workload}", namespace="bench"),
+        spec=api.PodDisruptionBudgetSpec(selector=selector),
+        status=api.PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
+def pending(**spec: Any) -> api.Pod:
+    """A pod of high priority that wants six cores; ``spec`` adds to its spec, ``port`` is a host port."""
+    ports = tuple(api.ContainerPort(container_port=8080, host_port=port) for port in spec.pop("ports", ()))
+    requests = {"cpu": "6", "memory": "8Gi"}
+    container = api.Container(name="c", resources=api.ResourceRequirements(requests=requests), ports=ports)
+    return api.Pod(
+        metadata=api.ObjectMeta(name="pending", namespace="bench", labels={"app": "app-1"}),
+        spec=api.PodSpec(containers=(container,), priority=1_000, **spec),
+    )
+
+
+def spread_and_apart() -> dict[str, Any]:
+    """Fields of a spec that spreads over zones, and stays away from one of the workloads."""
+    own, other = (api.LabelSelector(match_labels={"app": name}) for name in ("app-1", "app-3"))
+    spread = api.TopologySpreadConstraint(
+        max_skew=1000, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=own
+    )
+    apart = api.PodAffinity((api.PodAffinityTerm(label_selector=other, topology_key=HOSTNAME),))
+    return {"topology_spread_constraints": (spread,), "affinity": api.Affinity(pod_anti_affinity=apart)}
+
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "cpu and memory": {},
+    "and a host port": {"ports": (9008,)},
+    "and spread, anti-affinity": spread_and_apart(),
+}
+
+
+class LoneNode:
+    """A node with its pods as a cluster of its own, which is replayed anew for each answer."""
+
+    def __init__(self, cycle: Cycle, row: int) -> None:
+        self.cycle, self.pods = cycle, [cycle.view.pods.objects[p] for p in cycle.view.pods_on(row)]
+        self.cluster = Cluster.of({"Node": [cycle.view.nodes.objects[row]]})
+
+    def remove(self, pod: api.Pod) -> None:
+        self.pods.remove(pod)
+
+    def add(self, pod: api.Pod) -> None:
+        self.pods.append(pod)
+
+    def fits(self) -> bool:
+        view = Snapshot(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
+        pre_filter = run_pre_filter(self.cycle.framework.at("preFilter"), self.cycle.info, view)
+        return bool(Filtering.of(self.cycle.framework, pre_filter, self.cycle.info, view).judge().passing[0])
+
+
+def naive(cycle: Cycle, row: int) -> Victims | str:
+    node = LoneNode(cycle, row)
+    budgets = cycle.view.cluster.pod_disruption_budgets
+    return select_victims(node, list(node.pods), priority_of(cycle.info.pod), budgets)
+
+
+def lockstep(cycle: Cycle) -> dict[int, Victims]:
+    found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_))
+    pods = cycle.view.pods.objects
+    return {c.row: Victims([pods[p].key for p in c.victims], c.pdb_violations) for c in found.candidates}
+
+
+def best_time(action: Callable[[], object], repeat: int) -> float:
+    """Seconds of the fastest of several runs."""
+    times = []
+    for _ in range(repeat):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("nodes", 5000), ("pods", 30), ("sample", 10), ("repeat", 5)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args(arguments)
+    scheduler = Scheduler(cluster_of(options.nodes, options.pods))
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    print(f"{options.nodes} nodes with {options.pods} pods of lower priority each")
+    for name, spec in SCENARIOS.items():
+        cycle = scheduler.cycle(framework, scheduler.view.stored(pending(**spec)))
+        assert not cycle.schedulable
+        found = lockstep(cycle)
+        everywhere = np.ones(options.nodes, np.bool_)
+        fast = best_time(partial(dry_run, cycle, everywhere), options.repeat)
+        victims = sum(len(each.keys) for each in found.values())
+        print(f"{name:28} {fast * 1000:8.0f} ms  {len(found)} candidates, {victims} victims")
+        if spec.get("topology_spread_constraints"):
+            continue  # spreading looks at all nodes, a lone node cannot
+        rows = np.linspace(0, options.nodes - 1, options.sample).astype(int).tolist()
+        start = perf_counter()
+        answers = {row: naive(cycle, row) for row in rows}
+        slow = (perf_counter() - start) / len(rows) * options.nodes
+        assert answers == {row: found[row] for row in rows}
+        print(f"{'  node by node':28} {slow * 1000:8.0f} ms  from {len(rows)} nodes, {slow / fast:.0f} times as long")
+
+
+if __name__ == "__main__":
+    main()

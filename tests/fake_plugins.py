@@ -1,0 +1,175 @@
+"""The fake plugins that upstream's own tables of whole cycles run, and a framework made of any plugins.
+
+Upstream: pkg/scheduler/testing/framework/fake_plugins.go and pkg/scheduler/schedule_one_test.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.framework import (
+    Bools,
+    Code,
+    PluginError,
+    PreFilterResult,
+    PreScoreResult,
+    Rejection,
+    Rows,
+    Scores,
+    Status,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+REASON = "Nodes failed the fake plugin"
+
+
+@dataclass
+class FakeFramework:
+    """``plugins``: extension point -> plugins in order; ``weights`` of those that score, 1 where it has none."""
+
+    plugins: Mapping[str, list[Any]]
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> Any:
+        weights = {plugin.name: 1 for plugin in self.at("score")} | dict(self.weights)
+        return SimpleNamespace(weights=weights, plugins=self.plugins)
+
+    def at(self, point: str) -> list[Any]:
+        return list(self.plugins.get(point, ()))
+
+
+@dataclass
+class FakeFilter:
+    """Refuses the nodes for which ``refuses(pod name, node name, pods on the node)`` holds."""
+
+    name: str
+    refuses: Callable[[str, str, int], bool]
+    reason: str = REASON
+    code: Code = Code.UNSCHEDULABLE
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        pods = view.count_by_node(np.ones(len(view.pods.infos), np.bool_))
+        pod = info.pod.metadata.name
+        mask: Bools = np.array(
+            [self.refuses(pod, node, int(pods[row])) for row, node in enumerate(view.nodes.names)], np.bool_
+        )
+        yield Rejection(mask, self.code, self.reason)
+
+
+@dataclass
+class ReturnCodes:
+    """FakeFilter of the tables: ``codes`` by node, with one reason that names the pod."""
+
+    codes: Mapping[str, str]
+    name: str = "FakeFilter"
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        for node, code in self.codes.items():
+            reason = f"injecting failure for pod {info.pod.metadata.name}"
+            yield Rejection(np.array([name == node for name in view.nodes.names], np.bool_), Code(code), reason)
+
+
+@dataclass
+class FakePreFilter:
+    """Answers with what the table says."""
+
+    name: str
+    status: Status
+    node_names: frozenset[str] | None = None
+
+    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+        if self.status.code is Code.ERROR:
+            raise PluginError(", ".join(self.status.reasons))
+        return PreFilterResult(self.status, self.node_names)
+
+
+@dataclass
+class SkippingFilter(FakePreFilter):
+    """PreFilter skips, so Filter must not run."""
+
+    name: str = "FakePreFilterAndFilterPlugin"
+    status: Status = Status(Code.SKIP)
+
+    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+        raise AssertionError("a skipped plugin filters")
+
+
+@dataclass
+class FakeScore:
+    """Scores by the nodes' names."""
+
+    name: str
+    scores: Callable[[list[str]], list[int]]
+    normalized: Callable[[Scores], Scores] = lambda scores: scores
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        return np.array(self.scores([view.nodes.names[row] for row in rows]), np.int64)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return self.normalized(scores)
+
+
+class FailingScore:
+    name = "FalseMap"
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        raise PluginError("priority map encounters an error")
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+class SkippingScore:
+    """PreScore skips, so Score must not run."""
+
+    name = "FakePreScoreAndScorePlugin"
+
+    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+        return PreScoreResult(skip=True)
+
+    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+        raise AssertionError("a skipped plugin scores")
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+
+FAKES = {
+    plugin.name: plugin
+    for plugin in (
+        FakeFilter("TrueFilter", lambda pod, node, pods: False),
+        FakeFilter("FalseFilter", lambda pod, node, pods: True),
+        FakeFilter("MatchFilter", lambda pod, node, pods: pod != node),
+        FakeFilter("NoPodsFilter", lambda pod, node, pods: pods > 0),
+        SkippingFilter(),
+        FakeScore("NumericMap", lambda nodes: [int(node) for node in nodes]),
+        FakeScore("ReverseNumericMap", lambda nodes: [int(node) for node in nodes], lambda s: s.max() + s.min() - s),
+        FakeScore("TrueMap", lambda nodes: [1 for _ in nodes]),
+        FakeScore("EqualPrioritizerPlugin", lambda nodes: [1 for _ in nodes]),
+        FakeScore("Node2Prioritizer", lambda nodes: [100 if node == "node2" else 10 for node in nodes]),
+        FailingScore(),
+        SkippingScore(),
+    )
+}
+
+
+def from_table(documents: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """The case's own fake plugins by name."""
+    found: dict[str, Any] = {}
+    for document in documents:
+        name = document["plugin"]
+        if "failedNodeReturnCodeMap" in document:
+            found[name] = ReturnCodes(document["failedNodeReturnCodeMap"], name)
+        elif document.get("kind") == "prefilter":
+            status = Status(Code(document["status"]["code"]), tuple(document["status"]["reasons"]))
+            names = document.get("nodeNames")
+            found[name] = FakePreFilter(name, status, None if names is None else frozenset(names))
+    return found

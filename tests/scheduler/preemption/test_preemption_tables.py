@@ -1,0 +1,218 @@
+"""DefaultPreemption against upstream's own tables (plugins/defaultpreemption, framework/preemption; v1.36).
+
+Whole kinds of the table are not replayed: preemption-podgroup and moreimportantvictim are about groups of pods that are
+evicted together (alpha).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from plugin_cases import cases, pod_info, snapshot
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
+from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
+from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
+from kschedctl.scheduler.preemption import Candidate, DryRun, choose, dry_run, pdb_violations
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.snapshot import Snapshot
+
+Json = dict[str, Any]
+
+EXTENDERS = [
+    "preemption result filtered out by extenders",
+    "Scheduler extenders allow only node1, otherwise node3 would have been chosen",
+    "Scheduler extenders do not allow any preemption",
+    "One scheduler extender allows only node1, the other returns error but ignorable. Only node1 would be chosen",
+    "One scheduler extender allows only node1, but it is not interested in given pod, "
+    "otherwise node1 would have been chosen",
+]
+"""A replay asks no extender."""
+FAILING_REMOVAL = ["only one node but failed with TestPlugin", "one failed with TestPlugin and the other pass"]
+"""A plugin that fails to take one pod's removal into account: a Delta has no such call."""
+POD_GROUPS = [
+    "pod with SchedulingGroup with TAS with scheduling constraint enabled should not preempt",
+    "pod with SchedulingGroup with TAS with scheduling constraint enabled should not preempt even when WAP is enabled",
+    "pod with SchedulingGroup with TAS with WAP enabled should not preempt",
+    "pod with SchedulingGroup with WAP enabled should not preempt",
+]
+"""Behind alpha gates for groups of pods, none of which are replayed."""
+GROUPED_VICTIMS = [
+    "podgroup victim with multiple pods, one violating",
+    "podgroup victim with multiple pods, none violating",
+]
+"""One victim that stands for several pods."""
+
+
+class FakeFilter:
+    """Upstream's fakes: refuses the nodes in ``codes`` with their codes, or all but those in ``only``."""
+
+    def __init__(self, name: str, codes: dict[str, str] | None = None, only: str | None = None) -> None:
+        self.name, self.codes, self.only = name, codes or {}, only
+
+    def filter(self, info, view, state, delta):
+        for code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
+            mask = [self.codes.get(name) == code for name in view.nodes.names]
+            yield Rejection(np.array(mask, np.bool_), code, f"injecting failure for pod {info.pod.metadata.name}")
+        if self.only is not None:
+            mask = [name != self.only for name in view.nodes.names]
+            yield Rejection(np.array(mask, np.bool_), Code.UNSCHEDULABLE, "Nodes failed the fake plugin")
+
+
+class TableFramework:
+    """The plugins that a case names, at the extension points that it names them for."""
+
+    profile = None
+
+    def __init__(self, case: Json) -> None:
+        real = Scheduler(Cluster()).framework("default-scheduler")
+        fake = case.get("fakePlugins", [{}])[0]
+        self.made = {
+            **real.plugins,
+            "FakeFilter": FakeFilter("FakeFilter", codes=fake.get("failedNodeReturnCodeMap")),
+            "FalseFilter": FakeFilter("FalseFilter", only=""),
+            "TrueFilter": FakeFilter("TrueFilter"),
+            "MatchFilter": FakeFilter("MatchFilter", only=case["pod"]["metadata"]["name"]),
+        }
+        self.points = case.get("plugins", {})
+
+    def at(self, point: str) -> list[Any]:
+        """The plugin that only the left out cases make use of is not among them."""
+        return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
+
+
+def cycle_of(case: Json) -> Cycle:
+    view = snapshot(case)
+    return run_cycle(TableFramework(case), pod_info(case, view), view)
+
+
+def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
+    """The cycle as if its Filter plugins had answered so; nodes without an answer were not looked at."""
+    names = cycle.view.nodes.names
+    masks = {
+        code: np.array([codes.get(name) == code for name in names], np.bool_)
+        for code in set(codes.values()) - {"Success"}
+    }
+    rejections = [Rejection(mask, Code(code), "given") for code, mask in masks.items()]
+    verdict = PluginVerdict.of(iter(rejections), len(names))
+    none = np.zeros(len(names), np.bool_)
+    outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.refused, 0, -1), none)
+    considered = np.array([name in codes for name in names], np.bool_)
+    return replace(cycle, filter=outcome, considered=considered, feasible=np.empty(0, np.int64))
+
+
+def victims(view: Snapshot, candidate: Candidate) -> list[str]:
+    return [view.pods.objects[position].metadata.name for position in candidate.victims]
+
+
+def shown(view: Snapshot, candidate: Candidate) -> Json:
+    name = view.nodes.names[candidate.row]
+    return {"node": name, "numPDBViolations": candidate.pdb_violations, "victims": victims(view, candidate)}
+
+
+def everywhere(cycle: Cycle) -> DryRun:
+    return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_))
+
+
+@cases("defaultpreemption", "preemption", left_out=[*EXTENDERS, *FAILING_REMOVAL, *POD_GROUPS])
+def test_post_filter(case):
+    want = case["want"]
+    codes = {name: status["code"] for name, status in case["filteredNodesStatuses"]["nodes"].items()}
+    cycle = with_statuses(cycle_of(case), codes)
+    result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
+    assert (result.status.code, list(result.status.reasons)) == (want["status"]["code"], want["status"]["reasons"])
+    assert result.nominated_node == want["nominatedNode"]
+    assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
+
+
+def chosen_victims(view: Snapshot, report: Preemption) -> list[str]:
+    """Of the first by name of the nodes that upstream would pick from."""
+    if report.choice is None:
+        return []
+    return victims(view, min(report.choice.tied, key=lambda candidate: view.nodes.names[candidate.row]))
+
+
+@cases("defaultpreemption", "preemption-dryrun")
+def test_dry_run(case):
+    cycle = cycle_of(case)
+    found = {candidate.row: candidate for candidate in everywhere(cycle).candidates if candidate.victims}
+    looked_at = enough(found, len(cycle.view.nodes), case["offset"], case["numCandidates"], case["parallelism"])
+    got = sorted((shown(cycle.view, found[row]) for row in looked_at), key=lambda each: each["node"])
+    assert got == case["want"]["candidates"]
+
+
+def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int) -> list[int]:
+    """The rows of the candidates that upstream keeps: it goes on until there are enough and one breaks no budget.
+
+    Of those that break one, and of the others, it keeps no more than it wants. In parallel it may look at more nodes:
+    such cases have no more candidates than are wanted.
+    """
+    assert parallelism == 1 or len(found) <= wanted
+    kept: dict[bool, list[int]] = {True: [], False: []}
+    for row in ((offset + i) % nodes for i in range(nodes)):
+        if row in found and not (kept[False] and len(kept[True] + kept[False]) >= wanted):
+            held = kept[bool(found[row].violating)]
+            held += [row] if len(held) < wanted else []
+    return kept[True] + kept[False]
+
+
+@cases("defaultpreemption", "preemption-select")
+def test_choice(case):
+    cycle = cycle_of(case)
+    candidates = everywhere(cycle).candidates
+    got = sorted((shown(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
+    assert got == case["want"]["candidates"]
+    tied = sorted(cycle.view.nodes.names[candidate.row] for candidate in choose(cycle.view, candidates).tied)
+    assert tied == case["want"]["anyOfNodes"]
+
+
+@cases("defaultpreemption", "preemption-preempt", left_out=EXTENDERS)
+def test_preempt(case):
+    """Upstream's Preempt, which is PostFilter without the plugin's name before the message."""
+    cycle, want = cycle_of(case), case["want"]
+    result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
+    assert result.status.code == want["status"]["code"]
+    assert [result.report.why] == (want["status"]["reasons"] or [""])
+    assert (result.nominated_node or None) == want["nominatedNode"]
+    assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
+
+
+@cases("defaultpreemption", "preemption-eligible")
+def test_eligible(case):
+    nominated = case["pod"]["status"].get("nominatedNodeName")
+    codes = {nominated: case["nominatedNodeStatus"]["code"]} if "nominatedNodeStatus" in case else {}
+    everyone = {node["metadata"]["name"]: "Success" for node in case.get("nodes", ())}
+    report = (
+        DefaultPreemption(DefaultPreemptionArgs()).post_filter(with_statuses(cycle_of(case), everyone | codes)).report
+    )
+    assert (report.eligible, report.why) == (case["want"]["eligible"], case["want"]["message"])
+
+
+@cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
+def test_budgets(case):
+    """The table's victims are single pods in turn; here they are all on one node."""
+    pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
+    node = {"kind": "Node", "metadata": {"name": "n"}}
+    view = snapshot({**case, "nodes": [node], "pods": pods})
+    violating = pdb_violations(view, np.arange(len(pods)))
+    assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
+    assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
+
+
+@cases("defaultpreemption", "moreimportantpod")
+@pytest.mark.parametrize("swapped", [False, True])
+def test_more_important_pod(case, swapped):
+    """Both pods are in the way of a third: the order of the victims tells which of them matters more."""
+    pods = [{**case[key], "spec": {**case[key]["spec"], "nodeName": "n"}} for key in ("p1", "p2")]
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "1"}}}
+    third = {"kind": "Pod", "metadata": {"name": "third"}, "spec": {"priority": 100}}
+    fit = {"preFilter": [{"name": "NodeResourcesFit"}], "filter": [{"name": "NodeResourcesFit"}]}
+    cycle = cycle_of({"pod": third, "nodes": [node], "pods": pods[::-1] if swapped else pods, "plugins": fit})
+    first, second = (case[key]["metadata"]["name"] for key in ("p1", "p2"))
+    order = [first, second] if case["want"]["moreImportant"] else [second, first]
+    assert [victims(cycle.view, candidate) for candidate in everywhere(cycle).candidates] == [order]

@@ -1,0 +1,141 @@
+"""Whole cycles against upstream's own tables (pkg/scheduler/schedule_one_test.go; v1.36).
+
+Left out: cases about extenders, and about how many nodes are looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_plugins import FAKES, FakeFilter, FakeFramework, FakePreFilter, from_table
+from plugin_cases import cases, pod_info, shown, snapshot
+
+from kschedctl.scheduler.configuration import load_configuration
+from kschedctl.scheduler.cycle import ScoreOutcome, run_cycle
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.framework import Code, Status
+from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.registry import PLUGINS
+
+EXTENDERS = ["test with extender which filters out some Nodes"]
+SCORING_EXTENDERS = ["the score from extender should also be recorded in PluginToNodeScores with plugin scores"]
+VOLUMES = ["existing PVC", "unknown PVC", "hostname and nodename of the node do not match"]
+"""VolumeBinding is not replayed yet."""
+ZERO_TIME = ["deleted PVC"]
+"""A deletionTimestamp that is there and zero, which JSON cannot say."""
+GATES = FeatureGates()
+ARGS = load_configuration(None, GATES).profiles["default-scheduler"].args
+
+
+def framework(case):
+    """The plugins that a case names; those of kube-scheduler with their default arguments."""
+    own = from_table(case.get("fakePlugins", ()))
+
+    def plugin(name):
+        return own.get(name) or FAKES.get(name) or PLUGINS[name](ARGS.get(name), GATES)
+
+    points = {
+        point: [plugin(entry["name"]) for entry in entries]
+        for point, entries in case["plugins"].items()
+        if point not in {"bind", "queueSort"}
+    }
+    weights = {entry["name"]: entry["weight"] for entry in case["plugins"].get("score", ())}
+    return FakeFramework(points, weights)
+
+
+def cycle(case):
+    view = snapshot(case)
+    return run_cycle(framework(case), pod_info(case, view), view)
+
+
+def names(found, rows):
+    return [found.view.nodes.names[row] for row in rows]
+
+
+@cases("scheduleone", "schedulepod", left_out=EXTENDERS + VOLUMES + ZERO_TIME)
+def test_schedule_pod(case):
+    found, want = cycle(case), case["want"]
+    if "fitError" in want:
+        assert not found.schedulable
+        assert fit_error(found) == want["error"]
+        assert reported(found) == {n: without_plugin(s) for n, s in want["fitError"]["nodeToStatus"]["nodes"].items()}
+    elif "error" in want:
+        assert found.error == want["error"]
+    else:
+        assert sorted(names(found, found.scores.best)) == want.get("anyOfNodes", [want["suggestedHost"]])
+
+
+@cases("scheduleone", "findfit", "fitmessage")
+def test_find_fit(case):
+    found, want = cycle(case), case["want"]
+    assert reported(found) == {n: without_plugin(s) for n, s in want["nodeToStatus"]["nodes"].items()}
+    assert {found.filter.first_fail(row)[0] for row in refused(found)} == set(want["unschedulablePlugins"])
+    if "error" in want:
+        assert fit_error(found) == want["error"]
+
+
+def refused(found):
+    return np.flatnonzero(found.considered & ~found.filter.passing).tolist()
+
+
+def reported(found):
+    """Node -> the status that the framework reports, for the nodes that it looked at."""
+    return {found.view.nodes.names[row]: shown(found.filter.first_fail(row)[1]) for row in refused(found)}
+
+
+def without_plugin(status):
+    return {"code": status["code"], "reasons": sorted(status["reasons"])}
+
+
+@cases("scheduleone", "fiterror")
+def test_fit_error(case):
+    statuses = case["nodeToStatus"]["nodes"]
+    reasons = sorted({reason for status in statuses.values() for reason in status["reasons"]})
+    filters = [
+        FakeFilter(reason, lambda pod, node, pods, reason=reason: reason in statuses[node]["reasons"], reason)
+        for reason in reasons
+    ]
+    plugins = {"filter": filters}
+    if case["preFilterMsg"]:
+        plugins["preFilter"] = [FakePreFilter("p", Status(Code.UNRESOLVABLE, (case["preFilterMsg"],)))]
+    nodes = [{"kind": "Node", "metadata": {"name": name}} for name in statuses]
+    view = snapshot({"nodes": nodes})
+    found = run_cycle(FakeFramework(plugins), pod_info({"pod": {"kind": "Pod", "metadata": {}}}, view), view)
+    assert fit_error(found, case["postFilterMsg"]) == case["want"]["message"]
+
+
+@cases("scheduleone", "selecthost")
+def test_select_host(case):
+    """Ours are all nodes that the scheduler may pick; it picks one of them at random."""
+    totals = np.array([entry["total"] for entry in case["list"]], np.int64)
+    best = ScoreOutcome(np.arange(len(totals)), weighted={"Any": totals}).best
+    first = case["want"]["order"][0]["total"]
+    expected = {entry["node"] for entry in case["want"]["order"] if entry["total"] == first}
+    assert {case["list"][row]["node"] for row in best} == expected
+
+
+@cases("scheduleone", "prioritizenodes", left_out=SCORING_EXTENDERS)
+def test_prioritize_nodes(case):
+    scores = cycle(case).scores
+    for row, wanted in enumerate(case["want"]["nodeScores"]):
+        assert {name: values[row] for name, values in scores.weighted.items()} == wanted["scores"]
+        assert scores.total[row] == wanted["total"]
+
+
+@pytest.mark.parametrize(
+    ("promised", "refuses", "feasible"),
+    [
+        ("n2", "", ["n2"]),
+        ("n2", "n2", ["n1", "n3"]),
+        ("gone", "", ["n1", "n2", "n3"]),
+        ("", "n1", ["n2", "n3"]),
+    ],
+    ids=["it passes", "it does not pass", "it is gone", "none"],
+)
+def test_promised_node(promised, refuses, feasible):
+    """The node that an earlier preemption promised is looked at first, and is enough when it passes."""
+    view = snapshot({"nodes": [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")]})
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {"nominatedNodeName": promised}}
+    plugins = {"filter": [FakeFilter("F", lambda pod, node, pods: node == refuses)]}
+    found = run_cycle(FakeFramework(plugins), pod_info({"pod": pod}, view), view)
+    assert names(found, found.feasible) == feasible

@@ -1,0 +1,256 @@
+"""Random small clusters, and Kubernetes' predicates in plain Python, to compare a plugin with a naive loop over nodes.
+
+Nothing here uses the code that is tested: objects are JSON documents, a predicate is a function of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from plugin_cases import SUCCESS, filtered, pod_info, pre_filter, scores, snapshot
+
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.snapshot import Snapshot
+
+Json = dict[str, Any]
+Strategy = st.SearchStrategy[Json]
+HOSTNAME = "kubernetes.io/hostname"
+NAMESPACES = ["a", "b"]
+MOSTLY_ONE_NAMESPACE = ["a", "a", "a", "b"]
+UNRESOLVABLE, UNSCHEDULABLE = "UnschedulableAndUnresolvable", "Unschedulable"
+
+
+class Change(NamedTuple):
+    """On a node a pod of the cluster comes (1) or goes (-1)."""
+
+    node: str
+    pod: str
+    sign: int
+
+
+@dataclass
+class SmallCluster:
+    """``pods`` run, ``nominated`` have no node and may come by ``changes``; ``feasible`` are the nodes to score."""
+
+    nodes: list[Json]
+    pods: list[Json]
+    nominated: list[Json]
+    pending: Json
+    namespaces: list[Json]
+    changes: list[Change]
+    feasible: list[str]
+
+    def view(self) -> Snapshot:
+        parts = {"nodes": self.nodes, "pods": self.pods + self.nominated, "namespaces": self.namespaces}
+        return snapshot({part: documents for part, documents in parts.items() if documents})
+
+    def delta(self, view: Snapshot) -> Delta:
+        if not self.changes:
+            return NO_CHANGE
+        rows = [view.nodes.index[change.node] for change in self.changes]
+        infos = [view.pods.info[[p.metadata.name for p in view.pods.objects].index(c.pod)] for c in self.changes]
+        signs = [change.sign for change in self.changes]
+        return Delta.of(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
+
+    def pods_if_changed(self, node: str) -> list[Json]:
+        """All running pods, had only this node's changes taken place."""
+        known = {name_of(pod): pod for pod in self.pods + self.nominated}
+        running = {name_of(pod): pod for pod in self.pods}
+        for change in self.changes:
+            if change.node == node and change.sign < 0:
+                del running[change.pod]
+            elif change.node == node:
+                running[change.pod] = {**known[change.pod], "spec": {**known[change.pod]["spec"], "nodeName": node}}
+        return list(running.values())
+
+
+# -- strategies ---------------------------------------------------------------------------------------------------
+
+LABELS = st.sampled_from([{"app": "x"}, {"app": "x"}, {"app": "x", "tier": "x"}, {"app": "y"}, {"tier": "y"}, {}])
+NOTHING: Strategy = st.just({})
+
+
+def requirements(keys: Sequence[str], values: Sequence[str], more: Iterable[str] = ()) -> Strategy:
+    """Selector requirements; ``more`` are operators that compare with one number."""
+    key = st.sampled_from(keys)
+    some = st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True)
+    forms = [
+        st.fixed_dictionaries({"key": key, "operator": st.sampled_from(["In", "NotIn"]), "values": some}),
+        st.fixed_dictionaries({"key": key, "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
+    ]
+    for operator in more:
+        one = st.sampled_from(values).map(lambda value: [value])
+        forms.append(st.fixed_dictionaries({"key": key, "operator": st.just(operator), "values": one}))
+    return st.one_of(forms)
+
+
+SELECTORS: Strategy = st.just({"matchLabels": {"app": "x"}}) | st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": LABELS,
+        "matchExpressions": st.lists(requirements(["app", "tier"], ["x", "y"]), min_size=1, max_size=2),
+    },
+)
+
+
+@st.composite
+def clusters(
+    draw: st.DrawFn,
+    pending: Strategy = NOTHING,
+    running: Strategy = NOTHING,
+    node: Strategy = NOTHING,
+    changing: bool = False,
+    terminating: bool = False,
+) -> SmallCluster:
+    """``pending`` and ``running`` draw pod specs, ``node`` a node's spec and status."""
+    topology = st.fixed_dictionaries({"zone": st.sampled_from("xyz")}, optional={"rack": st.sampled_from("12")})
+    nodes = []
+    for i in range(draw(st.integers(1, 5))):
+        labels = {**draw(topology), HOSTNAME: f"n{i}"}
+        if not draw(st.integers(0, 5)):
+            del labels[draw(st.sampled_from(["zone", HOSTNAME]))]
+        nodes.append({"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, **draw(node)})
+    names = [name_of(node) for node in nodes]
+    pods = [_pod(draw, f"p{i}", running, draw(st.sampled_from(names))) for i in range(draw(st.integers(0, 8)))]
+    if terminating:
+        for pod in pods:
+            if not draw(st.integers(0, 3)):
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    nominated = [_pod(draw, f"m{i}", running) for i in range(draw(st.integers(0, 2)) if changing else 0)]
+    return SmallCluster(
+        nodes=nodes,
+        pods=pods,
+        nominated=nominated,
+        pending=_pod(draw, "pending", pending),
+        namespaces=[_namespace(name, draw(LABELS)) for name in NAMESPACES if draw(st.booleans())],
+        changes=[c for name in names for c in _changes(draw, name, pods, nominated)] if changing else [],
+        feasible=draw(st.lists(st.sampled_from(names), min_size=1, unique=True)),
+    )
+
+
+def _pod(draw: st.DrawFn, name: str, spec: Strategy, node: str | None = None) -> Json:
+    metadata = {"name": name, "namespace": draw(st.sampled_from(MOSTLY_ONE_NAMESPACE)), "labels": draw(LABELS)}
+    return {"kind": "Pod", "metadata": metadata, "spec": {**draw(spec), **({"nodeName": node} if node else {})}}
+
+
+def _namespace(name: str, labels: Json) -> Json:
+    return {"kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def _changes(draw: st.DrawFn, node: str, pods: list[Json], nominated: list[Json]) -> list[Change]:
+    """As preemption makes them: nominated pods come, some of the node's pods go, some of those come back."""
+    there = [name_of(pod) for pod in pods if pod["spec"]["nodeName"] == node]
+    gone = [pod for pod in there if draw(st.booleans())]
+    back = [pod for pod in gone if draw(st.booleans())]
+    added = [name_of(pod) for pod in nominated if draw(st.booleans())]
+    return [
+        *(Change(node, pod, 1) for pod in added),
+        *(Change(node, pod, -1) for pod in gone),
+        *(Change(node, pod, 1) for pod in back),
+    ]
+
+
+# -- predicates ---------------------------------------------------------------------------------------------------
+
+
+def name_of(document: Json) -> str:
+    return str(document["metadata"]["name"])
+
+
+def labels_of(document: Json) -> Json:
+    return document["metadata"].get("labels", {})
+
+
+def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
+    """One requirement of a label or node selector."""
+    key, values = requirement["key"], requirement.get("values", [])
+    match requirement["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case operator:
+            if not labels.get(key, "").isdigit():
+                return False
+            found, bound = int(labels[key]), int(values[0])
+            return found > bound if operator == "Gt" else found < bound
+
+
+def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """A LabelSelector: none selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels", {}).items() <= labels.items()
+    return wanted and all(meets(requirement, labels) for requirement in selector.get("matchExpressions", []))
+
+
+def wants_node(spec: Json, node: Json) -> bool:
+    """The pod's node selector and required node affinity; a term without any requirement matches no node."""
+    if not spec.get("nodeSelector", {}).items() <= labels_of(node).items():
+        return False
+    affinity = spec.get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or any(term_matches(term, node) for term in required["nodeSelectorTerms"])
+
+
+def term_matches(term: Json, node: Json) -> bool:
+    expressions, fields = term.get("matchExpressions", []), term.get("matchFields", [])
+    return bool(expressions or fields) and (
+        all(meets(requirement, labels_of(node)) for requirement in expressions)
+        and all(meets(requirement, {"metadata.name": name_of(node)}) for requirement in fields)
+    )
+
+
+def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
+    return any(
+        toleration.get("effect", "") in ("", taint["effect"])
+        and toleration.get("key", "") in ("", taint["key"])
+        and (toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", ""))
+        for toleration in tolerations
+    )
+
+
+# -- comparing ----------------------------------------------------------------------------------------------------
+
+Refusal = tuple[str, list[str]]
+NaiveFilter = Callable[[SmallCluster, Json, list[Json]], Refusal | None]
+NaiveScores = Callable[[SmallCluster], tuple[dict[str, int], dict[str, int]] | None]
+
+
+def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None:
+    """``naive(cluster, node, pods)`` is one node's refusal among these running pods.
+
+    Under changes, nothing is claimed of a plugin whose PreFilter skips: upstream does not ask it again.
+    """
+    view = cluster.view()
+    info, state = pod_info({"pod": cluster.pending}, view), None
+    if hasattr(plugin, "pre_filter"):
+        status, state = pre_filter(plugin, info, view)
+        if status["skip"]:
+            assert cluster.changes or not any(naive(cluster, node, cluster.pods) for node in cluster.nodes)
+            return
+        assert {part: status[part] for part in SUCCESS} == SUCCESS
+    found = filtered(plugin, info, view, state, cluster.delta(view))
+    for node in cluster.nodes:
+        refusal = naive(cluster, node, cluster.pods_if_changed(name_of(node)))
+        expected = {"code": refusal[0], "reasons": sorted(refusal[1])} if refusal else SUCCESS
+        assert found[name_of(node)] == expected, name_of(node)
+
+
+def check_scores(plugin: Any, cluster: SmallCluster, naive: NaiveScores) -> None:
+    """``naive(cluster)`` are the raw and normalized scores of the feasible nodes, None where PreScore skips."""
+    view = cluster.view()
+    found = scores(plugin, pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
+    expected = naive(cluster)
+    if expected is None:
+        assert found == {"prescore": {"code": "Skip", "reasons": []}}
+    else:
+        assert (found["rawScores"], found["scores"]) == expected
