@@ -100,7 +100,8 @@ class Plugin(Protocol):
 
     Two attributes spare it questions. ``ignores_pods = True``: its answers do not depend on any other pod, so that
     they hold under a hypothesis about pods and after pods moved. ``skips_for_good = True``: where its PreFilter skips a
-    pod, it does so whatever other pods there are.
+    pod, it does so whatever other pods there are, and then its scores do not depend on them either; the same for its
+    PreScore.
     """
 
     name: str

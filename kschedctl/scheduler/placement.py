@@ -101,7 +101,7 @@ class _Kind:
                 self.never |= self._refused(plugin, view)
         self.refused = self.never.copy()
         self.base_total = np.zeros(len(view.nodes), np.int64)
-        self.local_scores, self.fixed_scores, self.moving_scores = self._sort_scores()
+        self.local_scores, self.fixed_scores, self.moving_scores = self._sort_scores(before)
         self.local_total = self.base_total.copy()
         self.seen = len(view.trail)
         self._refresh(np.arange(len(view.nodes)))
@@ -183,7 +183,7 @@ class _Kind:
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _sort_scores(
-        self,
+        self, before_filter: PreFilterOutcome
     ) -> tuple[
         list[tuple[ScorePlugin, Any]],
         list[tuple[ScorePlugin, Any, Scores]],
@@ -197,10 +197,10 @@ class _Kind:
             if not isinstance(plugin, ScorePlugin):
                 continue
             prepare = prepares.get(plugin.name)
-            if plugin.name not in ROW_LOCAL and not getattr(plugin, "ignores_pods", False):
+            before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
+            if plugin.name not in ROW_LOCAL and not self._holds(plugin, before_filter, before):
                 moving.append((plugin, prepare))
                 continue
-            before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
             if before.skip:
                 continue
             if plugin.name in ROW_LOCAL:
@@ -212,6 +212,12 @@ class _Kind:
             else:
                 fixed.append((plugin, before.state, raw))
         return local, fixed, moving
+
+    def _holds(self, plugin: Plugin, before_filter: PreFilterOutcome, before: PreScoreResult) -> bool:
+        """Whether the plugin's scores stay what they are, whatever becomes of other pods."""
+        result = before_filter.results.get(plugin.name)
+        skips = before.skip or (result is not None and result.status.code is Code.SKIP)
+        return getattr(plugin, "ignores_pods", False) or (skips and getattr(plugin, "skips_for_good", False))
 
     def _weight(self, plugin: Plugin) -> int:
         weight: int = self.framework.profile.weights[plugin.name]

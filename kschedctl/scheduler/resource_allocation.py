@@ -66,17 +66,17 @@ def node_usage(
     Zero where a node does not offer the resource, and for scalar resources that the pod does not request. Where a node
     does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
     """
-    shape = (len(rows), len(resources))
-    used, allocatable = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    for i, resource in enumerate(resources):
-        if requests[i] == 0 and names.is_scalar(resource.name):
-            continue
-        if names.is_counted(resource.name):
-            column = usage.of(resource.name)
-            allocatable[:, i] = column.allocatable[rows]
-            used[:, i] = np.where(allocatable[:, i] != 0, column.used[rows], 0)
-        if names.is_dra_extended(resource.name) and devices.backs(resource.name):
-            total, allocated = devices.totals(resource.name)
+    wanted = [r.name for r in resources]
+    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
+    columns = [
+        -1 if skip or not names.is_counted(name) else usage.view.resources.get(name, -1)
+        for name, skip in zip(wanted, skipped, strict=True)
+    ]
+    allocatable = np.where(np.array(columns) < 0, 0, usage.view.allocatable[rows][:, columns])
+    used = np.where(allocatable != 0, usage.requested[rows][:, columns], 0)
+    for i, name in enumerate(wanted):
+        if not skipped[i] and names.is_dra_extended(name) and devices.backs(name):
+            total, allocated = devices.totals(name)
             absent = allocatable[:, i] == 0
             allocatable[absent, i], used[absent, i] = total[rows][absent], allocated[rows][absent]
     requested = np.where(allocatable != 0, used + np.array(requests, np.int64), 0)

@@ -13,16 +13,8 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Bools, PluginVerdict
 from kschedctl.snapshot.node_order import zone_key
 
-POOL_LABELS = (
-    "karpenter.sh/nodepool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "agentpool",
-    "node.kubernetes.io/pool",
-    "pool",
-)
-"""Labels by which providers and people name a node pool, the most specific first."""
+POOL_NAMES = ("nodepool", "gke-nodepool", "nodegroup", "agentpool", "node-pool", "pool")
+"""What follows the slash in the labels by which providers and people name a node pool, the most specific first."""
 
 Distances = npt.NDArray[np.float64]
 
@@ -59,11 +51,17 @@ def _node(cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
     return NodeReport(
         name=node.metadata.name,
         zone=zone_key(node)[1],
-        pool=next((labels[label] for label in POOL_LABELS if label in labels), ""),
+        pool=_pool(labels),
         feasible=row in totals,
         refusals=() if row in totals else tuple(_refusals(cycle, row)),
         total=totals.get(row),
     )
+
+
+def _pool(labels: Mapping[str, str]) -> str:
+    """The node pool, as far as labels tell."""
+    by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
+    return next((by_name[name] for name in POOL_NAMES if name in by_name), "")
 
 
 def _refusals(cycle: Cycle, row: int) -> Iterator[Refusal]:

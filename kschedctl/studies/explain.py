@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.priority import priority_class
+from kschedctl.api.priority import admit_priority, priority_class
 from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
@@ -54,6 +54,8 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         if not isinstance(converted, Pod):
             raise InputError("not a Pod", where=str(pod.get("kind")))
         pod = converted
+    if not pod.metadata.uid:  # not created yet
+        pod = admit_priority(pod, scheduler.cluster.priority_classes)
     return scheduler.view.admitted(scheduler.view.stored(pod))
 
 

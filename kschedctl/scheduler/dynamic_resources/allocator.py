@@ -24,15 +24,15 @@ MAX_STEPS = 200_000
 """Devices tried before the search counts as timed out: upstream stops after ten seconds."""
 
 
-class InvalidPools(Exception):
+class InvalidPoolsError(Exception):
     """Nothing could be allocated, perhaps for want of a pool that is invalid; ``str()`` is upstream's wording."""
 
 
-class SearchTimeout(Exception):
+class SearchTimeoutError(Exception):
     """The search took too long."""
 
 
-class _TooManyResults(Exception):
+class _TooManyResultsError(Exception):
     """More devices than one claim can hold, whatever else is tried."""
 
 
@@ -95,19 +95,19 @@ class Search:
     def run(self) -> Allocation | None:
         """The devices for all claims, None when they cannot all be had.
 
-        Raises AllocationError, InvalidPools and SearchTimeout.
+        Raises AllocationError, InvalidPoolsError and SearchTimeoutError.
         """
         for index, claim in enumerate(self.claims):
             self._prepare(index, claim)
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 4 * MAX_RESULTS * len(self.claims)))
         try:
             done = not self.claims or self._request(0, 0)
-        except _TooManyResults:
+        except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         if done:
             return tuple(map(tuple, self.results))
         if any(pool.invalid for pool in self.pools):
-            raise InvalidPools("invalid resource pools were encountered")
+            raise InvalidPoolsError("invalid resource pools were encountered")
         return None
 
     def _prepare(self, index: int, claim: ClaimRequests) -> None:
@@ -150,7 +150,7 @@ class Search:
         """Too many devices in a claim is no failure of the claims before it."""
         try:
             return index == len(self.claims) or self._request(index, 0)
-        except _TooManyResults:
+        except _TooManyResultsError:
             return False
 
     def _request(self, index: int, position: int) -> bool:
@@ -165,10 +165,10 @@ class Search:
                 if self._devices(At(index, position, alternative)):
                     return True
                 exceeded = False
-            except _TooManyResults:
+            except _TooManyResultsError:
                 continue
         if exceeded:
-            raise _TooManyResults
+            raise _TooManyResultsError
         return False
 
     def _devices(self, at: At, have: int = 0, start: int = 0) -> bool:
@@ -179,7 +179,7 @@ class Search:
         if have >= number:
             return self._request(at.claim, at.request + 1)
         if len(self.results[at.claim]) + number - have > MAX_RESULTS:
-            raise _TooManyResults
+            raise _TooManyResultsError
         if every is not None:
             return self._try(at, have, 0, *every[have])
         failed: set[int] = set()
@@ -198,7 +198,7 @@ class Search:
     def _try(self, at: At, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise SearchTimeout
+            raise SearchTimeoutError
         if not self._allocate(at, pool, device):
             return False
         done = False
@@ -247,16 +247,7 @@ class Search:
     def _allocate(self, at: At, pool: Pool, device: PooledDevice) -> bool:
         """Take a selectable device, if nothing speaks against it. What upstream forgets to undo stays done."""
         request, shareable = self._at(at), self.is_shareable(device)
-        if not (shareable and request.admin_access) and self.in_use(at, device):
-            return False
-        if device.device.consumes_counters and not self.features.partitionable_devices:
-            return False
-        in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
-        if device.consumes and not in_share and not self._take_counters(pool, device):
-            return False
-        if self.features.device_taints and taint_against(device, request):
-            return False
-        if not self._constrain(at, device):
+        if not (self._is_available(at, pool, device) and self._constrain(at, device)):
             return False
         users = self.users.setdefault(device.id, set())
         if not shareable:
@@ -268,6 +259,18 @@ class Search:
             add(self.taken.setdefault(device.id, {}), taken)
         self.results[at.claim].append(Result(request, device, taken, shareable))
         return True
+
+    def _is_available(self, at: At, pool: Pool, device: PooledDevice) -> bool:
+        """Whether the device is free, its pool has the counters for it, and the request tolerates its taints."""
+        request, shareable = self._at(at), self.is_shareable(device)
+        if not (shareable and request.admin_access) and self.in_use(at, device):
+            return False
+        if device.device.consumes_counters and not self.features.partitionable_devices:
+            return False
+        in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
+        if device.consumes and not in_share and not self._take_counters(pool, device):
+            return False
+        return not (self.features.device_taints and taint_against(device, request))
 
     def _constrain(self, at: At, device: PooledDevice) -> bool:
         """Whether the claim's constraints allow the device. Raises AllocationError where the request wants them all."""

@@ -34,6 +34,7 @@ _SIGNATURE = re.compile(r"(?:(\w+(?:<\w+>)?)\.)?([\w.]+)\((.*)\) (\S+)")
 _OPAQUE = {"Quantity": "kubernetes.Quantity", "Semver": "kubernetes.Semver", "IP": "net.IP", "CIDR": "net.CIDR"}
 _TYPES = frozenset(["string", "bool", "int", "double", "dyn", "list<string>", "list<dyn>", *_OPAQUE])
 _LOOKUP = re.compile(r"\bdevice\s*\.\s*(attributes|capacity)(?=\s*[\[.])(?!\s*\.\s*\w+\s*\()")
+_DOMAIN = re.compile(r"\bdevice\s*\.\s*(?:attributes|capacity)\s*\.\s*(\w+)(?!\s*\()")
 _LENIENT = {"attributes": "anyAttributes", "capacity": "anyCapacity"}
 _FIELD = re.compile(r"(?<![\w.])device\s*\.\s*([A-Za-z_]\w*)")
 _LITERAL = re.compile(r"""r?("{3}|'{3}|"|')(?:\\.|(?!\1).)*\1""", re.DOTALL)
@@ -127,7 +128,7 @@ def compile_selector(expression: str, lists: bool = False) -> Selector:
 @cache
 def _environments(lists: bool) -> tuple[Any, Any]:
     """The environment that checks expressions, and the one that runs them."""
-    from cel_expr_python import cel  # noqa: PLC0415 - takes a moment, and few questions are about devices
+    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
 
     kinds = {name: cel.Type.AbstractType(opaque) for name, opaque in _OPAQUE.items()}
     any_type = cel.Type("google.protobuf.Any")
@@ -209,7 +210,7 @@ def _guarded(name: str) -> Any:
 
 
 def _variables(device: Input, known: Mapping[str, None]) -> dict[str, Any]:
-    lenient = dict.fromkeys(known, {}) | {device.driver: {}}
+    lenient: dict[str, Mapping[str, Any]] = {domain: {} for domain in (*known, device.driver)}
     attributes, capacity = lenient | dict(device.attributes), lenient | dict(device.capacity)
     whole = {
         "driver": device.driver,

@@ -1,6 +1,6 @@
 """The functions that Kubernetes adds to CEL, as far as device selectors can use them: signatures and implementations.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go, its library/*.go, and cel-go's ext/strings.go (v1.36).
+Upstream: staging/src/k8s.io/apiserver/pkg/cel (environment/base.go, library) and cel-go's ext/strings.go (v1.36).
 Not here: url, format.named, image and authorizer, of which no device attribute makes use.
 
 Quantities, versions and addresses are opaque to CEL. While an expression runs they are bytes in a normal form, so that
@@ -13,6 +13,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from kschedctl.api import quantity as quantities
@@ -212,7 +213,7 @@ def _is_global_unicast(value: Value) -> bool:
 
 @cache
 def _extract(function: str) -> Any:
-    from cel_expr_python import cel  # noqa: PLC0415 - heavy, and needed by few expressions
+    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
 
     config = cel.NewEnvConfigFromYaml("extensions:\n  - name: regex\n  - name: optional\n")
     env = cel.NewEnv(config=config, variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
@@ -384,7 +385,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Value]] = {
     "patch": lambda v: _to_version(v).patch,
     "find": _find,
     "findAll": _find_all,
-    "isSorted": lambda values: all(a <= b for a, b in zip(values, values[1:], strict=False)),
+    "isSorted": lambda values: all(a <= b for a, b in pairwise(values)),
     "sum": sum,
     "min": min,
     "max": max,

@@ -111,7 +111,7 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Why an allocated claim will not become ready: a failure condition, or ``timeout`` seconds are over; else empty."""
+    """Why an allocated claim's devices will not become ready: they failed, or ``timeout`` seconds are over; or empty."""
     allocation = claim.status.allocation
     if allocation is None:
         return ""

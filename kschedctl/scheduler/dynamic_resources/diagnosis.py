@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kschedctl.scheduler.dynamic_resources.allocator import At, Search, taint_against
 from kschedctl.scheduler.dynamic_resources.constraints import lookup
@@ -15,7 +15,8 @@ from kschedctl.scheduler.dynamic_resources.requests import ALL, AllocationError,
 def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> str:
     """The requests that the node's devices cannot fill one by one; if there are none, that they cannot all at once."""
     search = Search(inventory, row, claims)
-    faults, fits = [], []
+    faults: list[str] = []
+    fits: list[str] = []
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
             found = [_request(search, At(index, position, i)) for i in range(len(alternatives))]
@@ -32,7 +33,7 @@ def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) ->
 def _request(search: Search, at: At) -> tuple[bool, str]:
     """Whether enough devices fit the request by itself, and the count in words."""
     claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
-    obstacles = Counter(_obstacle(search, at, request, pool, device) for pool, device in search.places)
+    obstacles = Counter(next(_obstacles(search, at, request, *place), "") for place in search.places)
     fitting = obstacles.pop("", 0)
     wanted = "all devices" if request.mode == ALL else f"{request.count} device{'s' * (request.count != 1)}"
     text = f"{claim.key} request {request.full_name} wants {wanted}, {fitting} of {len(search.places)} fit"
@@ -41,30 +42,33 @@ def _request(search: Search, at: At) -> tuple[bool, str]:
     return fitting >= (request.count if request.mode != ALL else max(fitting, 1)), text
 
 
-def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> str:
-    """The first thing in the way of one device, empty for none."""
+def _obstacles(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> Iterator[str]:
+    """What is in the way of one device, in the order in which the allocator looks."""
     if search.in_use(at, device):
-        return "allocated"
-    for selector in request.selectors:
-        try:
-            if not search.inventory.selects(selector, device):
-                return f"not selected by {selector.source}"
-        except AllocationError as error:
-            return f"failing in {error}"
+        yield "allocated"
+    yield from _unselected(search, request, device)
     if not search.is_selectable(at, device):
-        return "not for this node" if search.features.binding_conditions else "with binding conditions"
+        yield "not for this node" if search.features.binding_conditions else "with binding conditions"
     if not search.has_capacity(request, device):
-        return "without the capacity"
-    if search.features.device_taints and (taint := taint_against(device, request)):
-        return f"tainted {taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
+        yield "without the capacity"
     available = pool.available or {}
     if any(amount > available.get(counter, 0) for counter, amount in device.consumes.items()):
-        return "short of shared counters"
+        yield "short of shared counters"
+    if search.features.device_taints and (taint := taint_against(device, request)):
+        yield f"tainted {taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
     for constraint in search.claims[at.claim].constraints:
         attribute = constraint.match_attribute or constraint.distinct_attribute
         if attribute and request.named_in(constraint.requests) and lookup(device, attribute) is None:
-            return f"without attribute {attribute}"
-    return ""
+            yield f"without attribute {attribute}"
+
+
+def _unselected(search: Search, request: Request, device: PooledDevice) -> Iterator[str]:
+    for selector in request.selectors:
+        try:
+            if not search.inventory.selects(selector, device):
+                yield f"not selected by {selector.source}"
+        except AllocationError as error:
+            yield f"failing in {error}"
 
 
 def _constraint(match: str | None, distinct: str | None) -> str:

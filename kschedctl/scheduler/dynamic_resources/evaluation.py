@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
-from kschedctl.scheduler.dynamic_resources.allocator import Allocation, InvalidPools, Search, SearchTimeout
+from kschedctl.scheduler.dynamic_resources.allocator import Allocation, InvalidPoolsError, Search, SearchTimeoutError
 from kschedctl.scheduler.dynamic_resources.claims import PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
@@ -128,9 +128,9 @@ class Evaluation:
             allocation = search.run()
         except AllocationError as error:
             return Outcome(Code.ERROR, str(error), searched=True)
-        except InvalidPools as error:
+        except InvalidPoolsError as error:
             return Outcome(Code.UNRESOLVABLE, str(error), searched=True)
-        except SearchTimeout:
+        except SearchTimeoutError:
             name = self.inventory.nodes.names[row]
             return Outcome(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
         if allocation is None:

@@ -101,7 +101,7 @@ class Inventory:
         return self._masks[key]
 
     def on_node(self, device: PooledDevice, row: int) -> bool:
-        """Whether the device itself is for the node, where its slice leaves that to its devices. Raises AllocationError."""
+        """Whether a device of a slice that leaves this to its devices is for the node. Raises AllocationError."""
         if not device.slice.spec.per_device_node_selection:
             return True
         found = device.device

@@ -19,6 +19,7 @@ from kschedctl.scheduler.dynamic_resources.claims import key, pod_claims
 from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, Outcome
 from kschedctl.scheduler.dynamic_resources.inventory import Bools
 from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 from kschedctl.snapshot.snapshot import Snapshot
@@ -58,44 +59,36 @@ def _claims_of(pod: Pod) -> set[str]:
 
 def lacking(evaluation: Evaluation, info: PodInfo, view: Snapshot, delta: Delta) -> Refusals:
     """Nodes that pass otherwise and have no room for what the pod's devices take of node resources."""
-    found: Refusals = []
     by_outcome: dict[int, list[int]] = {}
     for row, outcome in enumerate(evaluation.outcomes):
         if outcome.searched and outcome.allocation is not None:
             by_outcome.setdefault(id(outcome), []).append(row)
+    usage = Usage(view, view.requested, view.requests, delta)
+    found: Refusals = []
     for rows in by_outcome.values():
         mask = np.zeros(len(view.nodes), np.bool_)
         mask[rows] = True
-        found += _lacking(evaluation, evaluation.outcomes[rows[0]].allocation or (), info, view, delta, mask)
+        try:
+            demand = _demand(evaluation, info, evaluation.outcomes[rows[0]].allocation or ())
+        except _RefusedError as refusal:
+            found.append((mask, refusal.outcome))
+            continue
+        found += ((mask & short, outcome) for short, outcome in _insufficient(demand, usage))
     return found
 
 
-def _lacking(
-    evaluation: Evaluation, allocation: Allocation, info: PodInfo, view: Snapshot, delta: Delta, mask: Bools
-) -> Refusals:
-    try:
-        statuses = list(_statuses(evaluation, allocation))
-        if not statuses:
-            return []
-        demand = _demand(evaluation, info, statuses)
-    except _Refused as refusal:
-        return [(mask, refusal.outcome)]
-    requested = view.requested + view.change(view.requests, delta) if delta else view.requested
+def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
     found: Refusals = []
     for name, amount in amounts(demand).items():
-        if amount > 0 and (
-            (names.is_counted(name) and not names.is_scalar(name)) or name.startswith(names.HUGE_PAGES_PREFIX)
-        ):
-            column = view.resources.get(name)
-            zero = np.zeros(len(view.nodes), np.int64)
-            offered, used = (zero, zero) if column is None else (view.allocatable[:, column], requested[:, column])
-            short, reason = mask & (amount > offered - used), f"Insufficient {name}"
+        if amount > 0 and (not names.is_scalar(name) or name.startswith(names.HUGE_PAGES_PREFIX)):
+            offered, used = usage.of(name)
+            short, reason = amount > offered - used, f"Insufficient {name}"
             found.append((short & (amount > offered), Outcome(Code.UNRESOLVABLE, reason)))
             found.append((short & (amount <= offered), Outcome(Code.UNSCHEDULABLE, reason)))
     return found
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """The pod fits no node with these devices."""
 
     def __init__(self, code: Code, reason: str) -> None:
@@ -104,8 +97,8 @@ class _Refused(Exception):
 
 
 def _statuses(evaluation: Evaluation, allocation: Allocation) -> Iterator[NodeAllocatableResourceClaimStatus]:
-    """What the new devices of each claim amount to, for claims that give node resources. Raises _Refused."""
-    devices = {}
+    """What the new devices of each claim amount to, for claims that give node resources. Raises _RefusedError."""
+    devices: dict[tuple[str, str], Device] = {}
     for piece in evaluation.inventory.slices:
         for device in piece.devices:
             devices.setdefault((piece.pool[1], device.device.name), device.device)  # upstream forgets the driver
@@ -132,7 +125,7 @@ def _mapped(
     if not mapping.capacity_key:
         return multiplier or parse("0")
     if not consumed:
-        raise _Refused(
+        raise _RefusedError(
             Code.ERROR,
             f"claim {claim}, device {device}: ConsumedCapacity is nil, but Capacity key '{mapping.capacity_key}' "
             f"is set in NodeAllocatableResourceMappings for resource {name}",
@@ -143,24 +136,32 @@ def _mapped(
     return Quantity(amount.mantissa * multiplier.mantissa, amount.scale + multiplier.scale, amount.format, big=True)
 
 
-def _demand(evaluation: Evaluation, info: PodInfo, statuses: list[NodeAllocatableResourceClaimStatus]) -> Quantities:
-    """What the pod requests with its devices. Raises _Refused."""
-    pod, inventory = evaluation.pod, evaluation.inventory
-    claims = pod_claims(pod, inventory.claims, inventory.features.workload_claims)
-    referenced = {
-        c.name for container in (*pod.spec.init_containers, *pod.spec.containers) for c in container.resources.claims
-    }
-    used = {claim.metadata.name for name, claim in claims if name in referenced}
-    for status in sorted(statuses, key=lambda status: status.resource_claim_name):
-        if status.resource_claim_name not in used:
-            what = "node-allocatable resource claim not referenced by any container within the pod"
-            raise _Refused(Code.UNRESOLVABLE, f"claim {status.resource_claim_name}: {what}")
-    told = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=tuple(statuses)))
+def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
+    """What the pod requests with these devices; nothing when none of them gives node resources. Raises _RefusedError."""
+    pod = evaluation.pod
+    statuses = tuple(_statuses(evaluation, allocation))
+    if not statuses:
+        return {}
+    _check_referenced(evaluation, statuses)
+    told = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))
     options = info.options._replace(use_status=False, dra_node_allocatable=True)
     demand, parts = pod_requests(told, options), pod_requests(told, options._replace(pod_level=False))
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         for name in sorted(demand):
             if name in parts and parts[name] > demand[name]:
                 what = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
-                raise _Refused(Code.UNRESOLVABLE, f"pod level request for {name} {what}")
+                raise _RefusedError(Code.UNRESOLVABLE, f"pod level request for {name} {what}")
     return demand
+
+
+def _check_referenced(evaluation: Evaluation, statuses: tuple[NodeAllocatableResourceClaimStatus, ...]) -> None:
+    """Some container must use each of the claims. Raises _RefusedError."""
+    pod, inventory = evaluation.pod, evaluation.inventory
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    referenced = {claim.name for container in containers for claim in container.resources.claims}
+    claims = pod_claims(pod, inventory.claims, inventory.features.workload_claims)
+    used = {claim.metadata.name for name, claim in claims if name in referenced}
+    for name in sorted(status.resource_claim_name for status in statuses):
+        if name not in used:
+            what = "node-allocatable resource claim not referenced by any container within the pod"
+            raise _RefusedError(Code.UNRESOLVABLE, f"claim {name}: {what}")

@@ -111,7 +111,7 @@ def billionths(amount: str | int | float) -> int:
     (1500000000, 1024000000000)
     """
     found = parse(str(amount))
-    return found.mantissa * 10 ** (found.scale + 9)
+    return int(found.mantissa * 10 ** (found.scale + 9))
 
 
 def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:

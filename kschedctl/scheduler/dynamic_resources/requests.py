@@ -98,22 +98,22 @@ def _alternatives(
         for sub in subrequests:
             if sub.capacity is not None:
                 what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
-                raise AllocationError(
-                    f"claim {key(claim)}, {what}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
-                )
-    return tuple(_request(claim, request.name, parent, sub, classes, features) for sub in subrequests)
+                why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                raise AllocationError(f"claim {key(claim)}, {what}: {why}")
+    return tuple(_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
 
 
 def _request(
     claim: ResourceClaim,
-    name: str,
-    parent: str,
+    outer: str,
     sub: ExactDeviceRequest | DeviceSubRequest,
     classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> Request:
-    name = sub.name if isinstance(sub, DeviceSubRequest) else name
-    admin = sub.admin_access if isinstance(sub, ExactDeviceRequest) else None
+    """``outer`` is the name of the exact request, or of the list of which ``sub`` is one."""
+    name, parent, admin = (
+        (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
+    )
     where = f"claim {key(claim)}, request {name}"
     for i, selector in enumerate(sub.selectors):
         if selector.cel is None:

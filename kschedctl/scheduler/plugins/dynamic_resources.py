@@ -71,6 +71,7 @@ class DynamicResources:
         self.binding_timeout = float(args.binding_timeout or 0)
         self.features = features
         self.ignores_pods = not features.node_allocatable
+        self._latest: tuple[PodInfo, Inventory, Evaluation | None] | None = None  # Score wants what PreFilter found
 
     def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
         if not info.spec.resource_claims:
@@ -146,12 +147,17 @@ class DynamicResources:
     def _evaluation(self, info: PodInfo, view: Snapshot) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""
         inventory = inventory_of(view, self.features)
+        if self._latest is None or self._latest[0] is not info or self._latest[1] is not inventory:
+            self._latest = (info, inventory, self._evaluate(info, view, inventory))
+        return self._latest[2]
+
+    def _evaluate(self, info: PodInfo, view: Snapshot, inventory: Inventory) -> Evaluation | None:
         requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
         classes = classes_by_resource(view.cluster.device_classes) if self.features.extended_resource else {}
-        own, extended, resources = self._own_claims(info, inventory), None, ()
+        own, extended = self._own_claims(info, inventory), None
         if backed(requests, classes):
             extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
-            resources = tuple(name for name, amount in requests.items() if amount and is_dra_extended(name))
+        resources = tuple(name for name, amount in requests.items() if amount and is_dra_extended(name))
         claims = PodClaims(own, extended)
         if not claims.all:
             return None
@@ -165,7 +171,9 @@ class DynamicResources:
             i: f"claim {key(claims.all[i])} {failure or 'has its devices on other nodes'}"
             for i, failure in failures.items()
         }
-        return Evaluation(inventory, info.pod, claims, unavailable, unselected, why, resources, classes)
+        return Evaluation(
+            inventory, info.pod, claims, unavailable, unselected, why, resources if extended else (), classes
+        )
 
     def _failure(self, claim: ResourceClaim) -> str:
         """Why an allocated claim's devices will not become ready, if they will not."""

@@ -53,6 +53,7 @@ class VolumeZone:
     """
 
     name = "VolumeZone"
+    skips_for_good = True
     ignores_pods = True
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:

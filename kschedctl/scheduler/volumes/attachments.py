@@ -125,7 +125,8 @@ class AttachedVolumes:
 
     def of_driver(self, driver: str) -> Bools:
         """By number: the volumes of a driver."""
-        return np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
+        chosen: Bools = np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
+        return chosen
 
     def on_nodes(self, view: Snapshot, delta: Delta) -> NodeAttachments:
         """What is attached to each node under a hypothesis."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.volumes.binder import PodVolumes
+from kschedctl.scheduler.volumes.csi_migration import plugin_of, translated_affinity
 from kschedctl.scheduler.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -18,15 +19,17 @@ def node_conflict(volumes: PodVolumes, row: int) -> str:
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
-    affinity = volume.spec.node_affinity
+    affinity, plugin = volume.spec.node_affinity, plugin_of(volume.spec)
+    if plugin is not None and plugin.enabled and volumes.listers.csi_nodes.migrated(plugin.name)[row]:
+        affinity = translated_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    wanted = {
-        f"{r.key} {r.operator} [{', '.join(r.values or ())}], {_found(labels, r.key)}": None
+    wanted = dict.fromkeys(
+        f"{r.key} {r.operator} [{', '.join(r.values or ())}], {_found(labels, r.key)}"
         for term in terms
         for r in term.match_expressions
-    }
-    facts = "; or ".join(wanted) or "its CSI driver's topology, which the node is not part of"
-    return f"PersistentVolume {volume.metadata.name} of claim {claim_key(claim)} wants {facts}"
+    )
+    text = "; ".join(wanted) or "a node that cannot exist: its terms match nothing"
+    return f"PersistentVolume {volume.metadata.name} of claim {claim_key(claim)} wants {text}"
 
 
 def bind_conflict(volumes: PodVolumes, row: int) -> str:

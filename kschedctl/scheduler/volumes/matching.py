@@ -22,6 +22,7 @@ from kschedctl.scheduler.volumes.listers import (
     claim_key,
     requested_storage,
 )
+from kschedctl.scheduler.volumes.topology import Topology
 
 Matches = npt.NDArray[np.int32]
 """(N,): index into the candidates, -1 where none matches."""
@@ -54,31 +55,51 @@ def find_matching_volume(
     """
     selector = _check(claim, attributes_class)
     offered = listers.volumes_of_class.get(claim_class(claim), ClassVolumes())
-    volumes, wanted = offered.volumes, billionths(requested_storage(claim))
-    chosen = np.full(len(listers.nodes), NONE, np.int32)
-    still_open = np.ones(len(listers.nodes), np.bool_)
-    taken = [binding.chosen for binding in earlier if binding.volumes is volumes]
+    search = _Search(listers.topology, offered.volumes, earlier)
+    wanted = billionths(requested_storage(claim))
     suitable = [
-        offered.sizes[i] >= wanted and _suits(volume, claim, attributes_class) for i, volume in enumerate(volumes)
+        offered.sizes[i] >= wanted and _suits(volume, claim, attributes_class)
+        for i, volume in enumerate(offered.volumes)
     ]
-    for i, volume in enumerate(volumes):
-        if suitable[i] and is_bound_to(volume, claim):  # no other is looked at, even where this one cannot be reached
-            free = np.logical_and.reduce([still_open, *(rows != i for rows in taken)])
-            chosen[free & listers.topology.reachable(volume.spec.node_affinity)] = i
-            still_open &= ~free
-    left = int(still_open.sum())
+    for i, volume in enumerate(offered.volumes):
+        if suitable[i] and is_bound_to(volume, claim):
+            search.reserve(i)
     for i in offered.by_size:
-        if not left:
+        if not search.left:
             break
-        if suitable[i] and _is_available(volumes[i], claim, selector):
-            rows = listers.topology.reach(volumes[i].spec.node_affinity)
-            rows = rows[still_open[rows]]
-            for other in taken:
-                rows = rows[other[rows] != i]
-            chosen[rows] = i
-            still_open[rows] = False
-            left -= len(rows)
-    return Binding(claim, volumes, chosen)
+        if suitable[i] and _is_available(offered.volumes[i], claim, selector):
+            search.choose(i)
+    return Binding(claim, offered.volumes, search.chosen)
+
+
+class _Search:
+    """The rows that have no volume yet, and what the others have."""
+
+    def __init__(self, topology: Topology, volumes: Sequence[PersistentVolume], earlier: Sequence[Binding]) -> None:
+        self.topology, self.volumes = topology, volumes
+        self.chosen = np.full(len(topology.nodes), NONE, np.int32)
+        self.open = np.ones(len(topology.nodes), np.bool_)
+        self.left = len(topology.nodes)
+        self._taken = [binding.chosen for binding in earlier if binding.volumes is volumes]
+
+    def reserve(self, i: int) -> None:
+        """A volume that waits for the claim: no other is looked at, even where this one cannot be reached."""
+        free = self.open.copy()
+        for taken in self._taken:
+            free &= taken != i
+        self.chosen[free & self.topology.reachable(self.volumes[i].spec.node_affinity)] = i
+        self.open &= ~free
+        self.left = int(self.open.sum())
+
+    def choose(self, i: int) -> None:
+        """A volume that anyone may have, wherever it can be reached and nothing was found before."""
+        rows = self.topology.reach(self.volumes[i].spec.node_affinity)
+        rows = rows[self.open[rows]]
+        for taken in self._taken:
+            rows = rows[taken[rows] != i]
+        self.chosen[rows] = i
+        self.open[rows] = False
+        self.left -= len(rows)
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
