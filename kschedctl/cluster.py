@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 
 FIELDS = {
@@ -63,10 +64,11 @@ class Cluster:
 
     ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
     set explicitly; ``admit`` asks for what the API server does to pods on creation to be done to the unbound ones.
-    ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known.
+    ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known; ``skipped`` counts
+    what was read but is of kinds that scheduling does not read; ``warnings`` are what whoever gave the files should know.
     """
 
-    pods: tuple[api.Pod, ...] = ()
+    pods: Sequence[api.Pod] = ()
     nodes: tuple[api.Node, ...] = ()
     namespaces: tuple[api.Namespace, ...] = ()
     services: tuple[api.Service, ...] = ()
@@ -94,6 +96,8 @@ class Cluster:
     kube_version: str = "1.36"
     admit: bool = False
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
@@ -119,6 +123,18 @@ class Cluster:
             if kind in FIELDS:
                 found.setdefault(kind, []).append(convert(document))
         return cls.of(found, configuration=config, feature_gates=feature_gates or {}, admit=admit)
+
+    def pod(self, namespace: str, name: str) -> api.Pod | None:
+        """The pod of that name, if there is one."""
+        if isinstance(self.pods, PodTable):
+            return self.pods.find(namespace, name)
+        return next((p for p in self.pods if (p.metadata.namespace, p.metadata.name) == (namespace, name)), None)
+
+    def unbound_pods(self) -> Iterable[api.Pod]:
+        """The pods that have no node, in order."""
+        if isinstance(self.pods, PodTable):
+            return self.pods.unbound()
+        return (pod for pod in self.pods if not pod.spec.node_name)
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""
@@ -163,8 +179,10 @@ def _flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, An
             yield document
 
 
-def _unique(kind: str, found: Iterable[Any]) -> tuple[Any, ...]:
+def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
+    if isinstance(found, PodTable):
+        return found
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in found}
     else:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-settings.register_profile("suite", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("suite", deadline=None, max_examples=200, print_blob=True)
 settings.load_profile("suite")

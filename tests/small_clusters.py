@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.snapshot import Snapshot
 
 Json = dict[str, Any]
-Strategy = st.SearchStrategy[Json]
 HOSTNAME = "kubernetes.io/hostname"
 NAMESPACES = ["a", "b"]
 MOSTLY_ONE_NAMESPACE = ["a", "a", "a", "b"]
@@ -68,87 +68,108 @@ class SmallCluster:
         return list(running.values())
 
 
-# -- strategies ---------------------------------------------------------------------------------------------------
+# -- making them --------------------------------------------------------------------------------------------------
 
-LABELS = st.sampled_from([{"app": "x"}, {"app": "x"}, {"app": "x", "tier": "x"}, {"app": "y"}, {"tier": "y"}, {}])
-NOTHING: Strategy = st.just({})
-
-
-def requirements(keys: Sequence[str], values: Sequence[str], more: Iterable[str] = ()) -> Strategy:
-    """Selector requirements; ``more`` are operators that compare with one number."""
-    key = st.sampled_from(keys)
-    some = st.lists(st.sampled_from(values), min_size=1, max_size=2, unique=True)
-    forms = [
-        st.fixed_dictionaries({"key": key, "operator": st.sampled_from(["In", "NotIn"]), "values": some}),
-        st.fixed_dictionaries({"key": key, "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
-    ]
-    for operator in more:
-        one = st.sampled_from(values).map(lambda value: [value])
-        forms.append(st.fixed_dictionaries({"key": key, "operator": st.just(operator), "values": one}))
-    return st.one_of(forms)
+Maker = Callable[[Random], Json]
 
 
-SELECTORS: Strategy = st.just({"matchLabels": {"app": "x"}}) | st.fixed_dictionaries(
-    {},
-    optional={
-        "matchLabels": LABELS,
-        "matchExpressions": st.lists(requirements(["app", "tier"], ["x", "y"]), min_size=1, max_size=2),
-    },
-)
+def nothing(random: Random) -> Json:
+    return {}
 
 
-@st.composite
 def clusters(
-    draw: st.DrawFn,
-    pending: Strategy = NOTHING,
-    running: Strategy = NOTHING,
-    node: Strategy = NOTHING,
+    pending: Maker = nothing,
+    running: Maker = nothing,
+    node: Maker = nothing,
     changing: bool = False,
     terminating: bool = False,
-) -> SmallCluster:
-    """``pending`` and ``running`` draw pod specs, ``node`` a node's spec and status."""
-    topology = st.fixed_dictionaries({"zone": st.sampled_from("xyz")}, optional={"rack": st.sampled_from("12")})
-    nodes = []
-    for i in range(draw(st.integers(1, 5))):
-        labels = {**draw(topology), HOSTNAME: f"n{i}"}
-        if not draw(st.integers(0, 5)):
-            del labels[draw(st.sampled_from(["zone", HOSTNAME]))]
-        nodes.append({"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, **draw(node)})
-    names = [name_of(node) for node in nodes]
-    pods = [_pod(draw, f"p{i}", running, draw(st.sampled_from(names))) for i in range(draw(st.integers(0, 8)))]
-    if terminating:
-        for pod in pods:
-            if not draw(st.integers(0, 3)):
+) -> st.SearchStrategy[SmallCluster]:
+    """``pending`` and ``running`` make pod specs, ``node`` makes a node's spec and status.
+
+    Drawn by seed: a cluster has too many parts to draw each one, and is small enough to be read.
+    """
+
+    def make(seed: int) -> SmallCluster:
+        random = Random(seed)
+        nodes = [_node(random, f"n{i}", node) for i in range(random.randint(1, 5))]
+        names = [name_of(node) for node in nodes]
+        pods = [_pod(random, f"p{i}", running, random.choice(names)) for i in range(random.randint(0, 8))]
+        for pod in pods if terminating else ():
+            if random.random() < 0.2:
                 pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    nominated = [_pod(draw, f"m{i}", running) for i in range(draw(st.integers(0, 2)) if changing else 0)]
-    return SmallCluster(
-        nodes=nodes,
-        pods=pods,
-        nominated=nominated,
-        pending=_pod(draw, "pending", pending),
-        namespaces=[_namespace(name, draw(LABELS)) for name in NAMESPACES if draw(st.booleans())],
-        changes=[c for name in names for c in _changes(draw, name, pods, nominated)] if changing else [],
-        feasible=draw(st.lists(st.sampled_from(names), min_size=1, unique=True)),
-    )
+        nominated = [_pod(random, f"m{i}", running) for i in range(random.randint(1, 2) if changing else 0)]
+        return SmallCluster(
+            nodes=nodes,
+            pods=pods,
+            nominated=nominated,
+            pending=_pod(random, "pending", pending),
+            namespaces=[_namespace(name, labels(random)) for name in NAMESPACES if random.random() < 0.7],
+            changes=[c for name in names for c in _changes(random, name, pods, nominated)] if changing else [],
+            feasible=random.sample(names, random.randint(1, len(names))),
+        )
+
+    return st.integers(0, 2**32 - 1).map(make)
 
 
-def _pod(draw: st.DrawFn, name: str, spec: Strategy, node: str | None = None) -> Json:
-    metadata = {"name": name, "namespace": draw(st.sampled_from(MOSTLY_ONE_NAMESPACE)), "labels": draw(LABELS)}
-    return {"kind": "Pod", "metadata": metadata, "spec": {**draw(spec), **({"nodeName": node} if node else {})}}
+def labels(random: Random) -> Json:
+    return dict(random.choice([{"app": "x"}, {"app": "x"}, {"app": "x", "tier": "x"}, {"app": "y"}, {"tier": "y"}, {}]))
+
+
+def some_of(random: Random, **parts: Any) -> Json:
+    """Each part with even odds."""
+    return {key: part for key, part in parts.items() if random.random() < 0.5}
+
+
+def many(random: Random, most: int, make: Maker, least: int = 0) -> list[Json]:
+    return [make(random) for _ in range(random.randint(least, most))]
+
+
+def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numbers: bool = False) -> Json:
+    """Of a label or node selector; with ``numbers`` it may compare with one."""
+    operator = random.choice(["In", "NotIn", "Exists", "DoesNotExist", *(["Gt", "Lt"] if numbers else [])])
+    found = {"key": random.choice(keys), "operator": operator}
+    if operator in ("In", "NotIn"):
+        found["values"] = random.sample(values, random.randint(1, 2))
+    elif operator in ("Gt", "Lt"):
+        found["values"] = [random.choice([value for value in values if value.isdigit()])]
+    return found
+
+
+def selector(random: Random) -> Json:
+    if random.random() < 0.4:
+        return {"matchLabels": {"app": "x"}}
+    expressions = many(random, 2, lambda r: requirement(r, ["app", "tier"], ["x", "y"]), least=1)
+    return some_of(random, matchLabels=labels(random), matchExpressions=expressions)
+
+
+def topology_key(random: Random) -> str:
+    return random.choice(["zone", "rack", HOSTNAME])
+
+
+def _node(random: Random, name: str, rest: Maker) -> Json:
+    found = {"zone": random.choice("xyz"), HOSTNAME: name, **some_of(random, rack=random.choice("12"))}
+    if random.random() < 0.2:
+        del found[random.choice(["zone", HOSTNAME])]
+    return {"kind": "Node", "metadata": {"name": name, "labels": found}, **rest(random)}
+
+
+def _pod(random: Random, name: str, spec: Maker, node: str | None = None) -> Json:
+    metadata = {"name": name, "namespace": random.choice(MOSTLY_ONE_NAMESPACE), "labels": labels(random)}
+    return {"kind": "Pod", "metadata": metadata, "spec": {**spec(random), **({"nodeName": node} if node else {})}}
 
 
 def _namespace(name: str, labels: Json) -> Json:
     return {"kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def _changes(draw: st.DrawFn, node: str, pods: list[Json], nominated: list[Json]) -> list[Change]:
+def _changes(random: Random, node: str, pods: list[Json], nominated: list[Json]) -> list[Change]:
     """As preemption makes them: nominated pods come, some of the node's pods go, some of those come back."""
     there = [name_of(pod) for pod in pods if pod["spec"]["nodeName"] == node]
-    gone = [pod for pod in there if draw(st.booleans())]
-    back = [pod for pod in gone if draw(st.booleans())]
-    added = [name_of(pod) for pod in nominated if draw(st.booleans())]
+    gone = random.sample(there, random.randint(0, len(there)))
+    back = random.sample(gone, random.randint(0, len(gone)))
+    added = random.sample(nominated, random.randint(0, len(nominated)))
     return [
-        *(Change(node, pod, 1) for pod in added),
+        *(Change(node, name_of(pod), 1) for pod in added),
         *(Change(node, pod, -1) for pod in gone),
         *(Change(node, pod, 1) for pod in back),
     ]

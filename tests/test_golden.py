@@ -10,15 +10,6 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 SHARES = 10
 LINES_SHOWN = 12
 
-UNFINISHED = {"preFilter", "score", "normalized", "preemption", "message"}
-OTHERS = {"verdict", "queue", "filter", "firstFail", "feasible", "total", "best"}
-LEFT_OUT = {family: UNFINISHED for family in FAMILIES} | {
-    "volumes": UNFINISHED | OTHERS,  # volume plugins
-    "dra": UNFINISHED | OTHERS,  # DynamicResources
-    "mixed": UNFINISHED | OTHERS,  # both
-}
-"""The parts of a family that are not compared yet: the plugins behind them are not replayed."""
-
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", FAMILIES)
@@ -26,7 +17,7 @@ def test_family(family: str, share: int) -> None:
     cases = [json.loads(line) for line in family_lines(family)[share::SHARES]]
     wrong = {}
     for case in cases:
-        found = differences(case["want"], answer(case), LEFT_OUT.get(family, ()))
+        found = differences(case["want"], answer(case))
         if found:
             wrong[f"{case['id']} pod {case['pod']}"] = found
     if wrong:

@@ -95,6 +95,21 @@ class PodTable(Sequence[Pod]):
         row = bisect_left(self.names, name, start, stop)
         return self[row] if row < stop and self.names[row] == name else None
 
+    def keys(self) -> list[str]:
+        """``namespace/name`` of every pod, in order."""
+        prefixes = [f"{pod.metadata.namespace}/" for pod in self.templates]
+        return [prefixes[number] + name for number, name in zip(self.template.tolist(), self.names, strict=True)]
+
+    def rows_where(self, predicate: Callable[[Pod], bool]) -> npt.NDArray[np.int64]:
+        """The rows of the pods for whose template the predicate holds."""
+        chosen = np.array([predicate(pod) for pod in self.templates], np.bool_)
+        return np.flatnonzero(chosen[self.template])
+
+    def unbound(self) -> Iterator[Pod]:
+        """The pods without a node, found without making the others."""
+        names = np.array([not name for name in self.node.values], np.bool_)
+        return (self[row] for row in np.flatnonzero(names[self.node.codes]).tolist())
+
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """The pods of these rows, given in ascending order."""
         chosen = rows.tolist()
@@ -110,8 +125,8 @@ class PodTable(Sequence[Pod]):
 
     def alive(self) -> PodTable:
         """The pods that have not ended."""
-        ended = np.array([pod.terminated for pod in self.templates], np.bool_)
-        return self.take(np.flatnonzero(~ended[self.template])) if ended.any() else self
+        rows = self.rows_where(lambda template: not template.terminated)
+        return self if len(rows) == len(self) else self.take(rows)
 
     def with_changes(self, changes: Mapping[tuple[str, str], Pod | None]) -> PodTable:
         """The table with pods put in place of those of their (namespace, name), or taken out where it is None."""

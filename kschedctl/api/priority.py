@@ -1,21 +1,28 @@
-"""A pod's priority from its PriorityClass.
+"""A pod's priority from its PriorityClass, and what the API server refuses of either.
 
-Upstream: plugin/pkg/admission/priority/admission.go and pkg/apis/scheduling/helpers.go (v1.36).
+Upstream: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/v1/{defaults,helpers}.go and
+pkg/apis/scheduling/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
+from kschedctl.errors import InputError
 
 SYSTEM_CLASSES = (
     PriorityClass(ObjectMeta("system-cluster-critical"), 2_000_000_000),
     PriorityClass(ObjectMeta("system-node-critical"), 2_000_001_000),
 )
 """The classes that every cluster has."""
+SYSTEM_PREFIX = "system-"
+HIGHEST_USER_PRIORITY = 1_000_000_000
+LOWEST_PRIORITY = -(2**31)
+POLICIES = ("PreemptLowerPriority", "Never")
+"""Preemption policies; the first is the default of a PriorityClass."""
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
@@ -32,8 +39,76 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     return replace(pod, spec=replace(pod.spec, priority=found.value, preemption_policy=policy))
 
 
+def admit_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
+    """A pod that is about to be created, with the class, priority and preemption policy that it will have.
+
+    Raises InputError, in upstream's words, where the API server would not create it: its class does not exist, or it
+    gives a priority or preemption policy other than that of its class.
+    """
+    spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
+    found = priority_class(spec.priority_class_name, classes)
+    if found is None and spec.priority_class_name:
+        raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
+    found = found or PriorityClass()
+    policy = found.preemption_policy or POLICIES[0]
+    if spec.priority not in (None, found.value):
+        raise InputError(
+            f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
+            f"priority admission controller computed {found.value} from the given PriorityClass name",
+            where=where,
+        )
+    if spec.preemption_policy not in (None, policy):
+        raise InputError(
+            f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name",
+            where=where,
+        )
+    name = found.metadata.name
+    return replace(pod, spec=replace(spec, priority_class_name=name, priority=found.value, preemption_policy=policy))
+
+
 def priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
     """The class of that name; for the empty name the global default, if there is one."""
     if name:
         return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
     return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
+
+
+def class_errors(found: PriorityClass) -> list[str]:
+    """Why the API server would refuse a PriorityClass, as it words it; empty for one that it takes.
+
+    >>> class_errors(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))
+    ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
+    """
+    return [*_value_errors(found), *_policy_errors(found.preemption_policy)]
+
+
+def _value_errors(found: PriorityClass) -> Iterator[str]:
+    if found.metadata.name.startswith(SYSTEM_PREFIX):
+        if difference := _differs_from_system(found):
+            reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
+            yield f"metadata.name: Forbidden: {reserved}. error: {difference}"
+    elif found.value > HIGHEST_USER_PRIORITY:
+        limit = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        yield f"value: Forbidden: {limit}"
+    elif found.value < LOWEST_PRIORITY:
+        yield f"value: Invalid value: {found.value}: must be at least {LOWEST_PRIORITY}"
+
+
+def _differs_from_system(found: PriorityClass) -> str:
+    """In what a class with a reserved name is not the system's own."""
+    name = found.metadata.name
+    known = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
+    if known is None:
+        return f"{name} is not a known system priority class"
+    if found.value != known.value:
+        return f"value of {name} PriorityClass must be {known.value}"
+    return f"globalDefault of {name} PriorityClass must be false" if found.global_default else ""
+
+
+def _policy_errors(policy: str | None) -> Iterator[str]:
+    if policy == "":
+        yield "preemptionPolicy: Required value"
+    elif policy is not None and policy not in POLICIES:
+        supported = ", ".join(f'"{each}"' for each in POLICIES)
+        yield f'preemptionPolicy: Unsupported value: "{policy}": supported values: {supported}'

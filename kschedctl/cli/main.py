@@ -40,7 +40,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = dict.fromkeys(COMMANDS)  # names only: what a mistyped one is compared with
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # to suggest one
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

@@ -17,7 +17,10 @@ RESOURCE = ("pod", "pods", "po")
 def find(cluster: Cluster, reference: str, scope: Scope) -> Pod:
     """The pod that ``name``, ``pod/name`` or ``namespace/name`` means. Raises UsageError when it is not just one."""
     namespace, name = split(reference, scope)
-    found = [p for p in cluster.pods if p.metadata.name == name and namespace in (None, p.metadata.namespace)]
+    if namespace is None:
+        found = [pod for pod in cluster.pods if pod.metadata.name == name]
+    else:
+        found = [pod] if (pod := cluster.pod(namespace, name)) else []
     if len(found) == 1:
         return found[0]
     if found:
@@ -58,8 +61,8 @@ def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
     return [
         pod
-        for pod in cluster.pods
-        if not (pod.spec.node_name or pod.terminated or pod.metadata.deletion_timestamp)
+        for pod in cluster.unbound_pods()
+        if not (pod.terminated or pod.metadata.deletion_timestamp)
         and namespace in (None, pod.metadata.namespace)
         and (selector is None or selector.matches(pod.metadata.labels))
     ]

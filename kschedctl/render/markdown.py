@@ -31,15 +31,16 @@ def _block(block: Block) -> str:
 
 
 def _table(table: Table) -> str:
-    names = (_row(tuple(c.name.capitalize() if c.name.islower() else c.name for c in table.columns)),)
+    names = (_row(tuple(_inline(c.name.capitalize() if c.name.islower() else c.name) for c in table.columns)),)
     rule = (_row(tuple("---:" if c.right else "---" for c in table.columns)),)
-    rows = (_row(tuple(_inline(cell).replace("|", r"\|") for cell in row)) for row in table.rows)
+    rows = (_row(tuple(map(_inline, row))) for row in table.rows)
     note = ("", _inline(table.note)) if table.note else ()
     return "\n".join((*names, *rule, *rows, *note))
 
 
 def _row(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
+    separated = " | ".join(cell.replace("|", r"\|") for cell in cells)
+    return f"| {separated} |"
 
 
 def _inline(cell: Cell) -> str:

@@ -45,13 +45,14 @@ def _outcome(report: PreemptionReport) -> list[Block]:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
     if report.chosen is None or report.chosen not in report.candidates:
         return []
+    would = "kube-scheduler would make room" if report.asked else "it would make room"
     evicting = f"by evicting {count(len(report.candidates[report.chosen].victims), 'pod')}"
     if len(report.tied) > 1:
-        where = f"one of {len(report.tied)} tied nodes {evicting}, picked at random:"
+        where = f"on one of {len(report.tied)} tied nodes {evicting}, picked at random:"
         names = ", ".join(report.tied[:TIED_SHOWN]) + (", …" if len(report.tied) > TIED_SHOWN else "")
-        return [paragraph("kube-scheduler would make room on", where, Marked(names, Tone.GOOD))]
+        return [paragraph(would, where, Marked(names, Tone.GOOD))]
     decided = f"{evicting}, decided by: {report.decided_by}" if report.decided_by else evicting
-    return [paragraph("kube-scheduler would make room on", Marked(report.chosen, Tone.GOOD), decided)]
+    return [paragraph(would, "on", Marked(report.chosen, Tone.GOOD), decided)]
 
 
 def _candidates(report: PreemptionReport, style: Style) -> list[Block]:

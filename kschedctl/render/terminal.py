@@ -54,7 +54,7 @@ def show(page: Page, style: Style) -> str:
 def _lines(block: Block, style: Style) -> Iterator[str]:
     match block:
         case Heading(text):
-            yield _paint(printable(text), Tone.STRONG, style)
+            yield from _indented(Marked(printable(text), Tone.STRONG), 0, style)
         case Paragraph(parts):
             yield from _paragraph(parts, style)
         case Command(text):
@@ -157,12 +157,13 @@ def header(column: Column, room: int) -> list[str]:
     >>> header(Column("nodes"), 3), header(Column("NodeResourcesFit", right=True), 7)
     (['NODES'], ['Node', 'Resources', 'Fit'])
     """
-    if column.name.islower():
-        return [column.name.upper()]
+    name = printable(column.name)
+    if name.islower():
+        return [name.upper()]
     if not column.right:
-        return [column.name]
+        return [name]
     lines = [""]
-    for part in re.findall("[A-Z]?[^A-Z]+|[A-Z]", column.name):
+    for part in re.findall("[A-Z]?[^A-Z]+|[A-Z]", name):
         if lines[-1] and len(lines[-1]) + len(part) > room:
             lines.append("")
         lines[-1] += part

@@ -223,8 +223,7 @@ def _protected(view: Snapshot, pdb: PodDisruptionBudget) -> Bools:
         return np.zeros(len(view.pods.infos), np.bool_)
     if selector.empty:
         return np.zeros(len(view.pods.infos), np.bool_)
-    labelled = view.pods.where(lambda info: bool(info.labels))
-    return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & labelled
+    return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & view.pods.labelled
 
 
 # -- the choice ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_requests import Options
+from kschedctl.api.pod_table import PodTable
 from kschedctl.snapshot.pod_info import PodInfo
 
 Ints = npt.NDArray[np.int32]
@@ -32,13 +33,19 @@ class PodColumns:
     """
 
     def __init__(self, pods: Sequence[Pod], rows: Mapping[str, int], admit: Callable[[Pod], Pod], options: Options):
-        self.objects = [pod for pod in pods if not pod.terminated]
-        self.node: Ints = np.array([rows.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
         self._admit, self._options = admit, options
         self._known: dict[bytes, int] = {}
         self._same: dict[tuple[object, ...], int] = {}
         self.infos: list[PodInfo] = []
-        self.info: Ints = np.array([self._intern(pod) for pod in self.objects], np.int32)
+        self.objects: Sequence[Pod]
+        if isinstance(pods, PodTable):
+            self.objects = table = pods.alive()
+            self.node: Ints = np.array([rows.get(name, -1) for name in table.node.values], np.int32)[table.node.codes]
+            self.info: Ints = self._intern_table(table)
+        else:
+            self.objects = [pod for pod in pods if not pod.terminated]
+            self.node = np.array([rows.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
+            self.info = np.array([self._intern(pod) for pod in self.objects], np.int32)
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
 
     def __len__(self) -> int:
@@ -47,7 +54,8 @@ class PodColumns:
     @cached_property
     def index(self) -> dict[str, int]:
         """Position by ``namespace/name``."""
-        return {pod.key: i for i, pod in enumerate(self.objects)}
+        pods = self.objects
+        return {key: i for i, key in enumerate(pods.keys() if isinstance(pods, PodTable) else [p.key for p in pods])}
 
     @cached_property
     def terminating(self) -> Bools:
@@ -65,6 +73,19 @@ class PodColumns:
         affinities = ((i, info.spec.affinity) for i, info in enumerate(self.infos))
         return [i for i, a in affinities if a is not None and (a.pod_affinity or a.pod_anti_affinity)]
 
+    @cached_property
+    def labelled(self) -> Bools:
+        """(T,): with labels."""
+        return self.where(lambda info: bool(info.labels))
+
+    @cached_property
+    def nominations(self) -> list[int]:
+        """The positions of the pods of which the status names a node that was nominated for them."""
+        if isinstance(self.objects, PodTable):
+            rows = self.objects.rows_where(lambda template: bool(template.status.nominated_node_name))
+            return [int(row) for row in rows]
+        return [i for i, pod in enumerate(self.objects) if pod.status.nominated_node_name]
+
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
         """(T,): the infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
@@ -73,11 +94,13 @@ class PodColumns:
         """(T,): the infos in the namespaces (None: in any) whose labels the selector matches."""
         key = (selector, namespaces)
         if key not in self._matches:
-            distinct = [
-                (namespaces is None or namespace in namespaces) and selector.matches(labels)
-                for namespace, labels in self._label_sets[0]
-            ]
-            self._matches[key] = np.array(distinct, np.bool_)[self._label_sets[1]]
+            sets, kinds = self._label_sets
+            in_scope = (
+                range(len(sets)) if namespaces is None else [i for n in namespaces for i in self._sets_of.get(n, ())]
+            )
+            distinct = np.zeros(len(sets), np.bool_)
+            distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
+            self._matches[key] = distinct[kinds]
         return self._matches[key]
 
     @cached_property
@@ -106,6 +129,26 @@ class PodColumns:
             ids.append(position)
         return sets, np.array(ids, np.int32)
 
+    @cached_property
+    def _sets_of(self) -> dict[str, list[int]]:
+        """Namespace -> its distinct label sets."""
+        found: dict[str, list[int]] = {}
+        for number, (namespace, _) in enumerate(self._label_sets[0]):
+            found.setdefault(namespace, []).append(number)
+        return found
+
+    def _intern_table(self, table: PodTable) -> Ints:
+        """(P,): the index of each pod's info. One pod is looked at for all that share a template."""
+        bound = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
+        kinds = table.template.astype(np.int64) * 2 + bound
+        named = np.array([_is_named(template.spec) for template in table.templates], np.bool_)[table.template]
+        kinds[named] = 2 * len(table.templates) + np.arange(int(named.sum()))
+        _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
+        info = np.empty(len(first), np.int32)
+        for kind in np.argsort(first).tolist():
+            info[kind] = self._intern_by_value(table[int(first[kind])])
+        return info[inverse]
+
     def _intern(self, pod: Pod) -> int:
         """The index of the pod's info. Pods of which all parts are the very same objects are not looked at again."""
         meta, spec, status = pod.metadata, pod.spec, pod.status
@@ -125,7 +168,6 @@ class PodColumns:
         volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))
         spec = replace(spec, node_name="", volumes=volumes)
         resize = [c.reason for c in status.conditions if c.type == "PodResizePending"]
-        named = spec.resource_claims or any(volume.ephemeral for volume in volumes)
         key = _encode(
             (
                 pod.metadata.namespace,
@@ -141,13 +183,18 @@ class PodColumns:
                 resize,
                 status.resource_claim_statuses,
                 status.extended_resource_claim_status,
-                (pod.metadata.name, pod.metadata.uid) if named else None,  # claims made for this very pod
+                (pod.metadata.name, pod.metadata.uid) if _is_named(spec) else None,  # claims made for this very pod
             )
         )
         position = self._known.setdefault(key, len(self.infos))
         if position == len(self.infos):
             self.infos.append(PodInfo(self._admit(pod), self._options))
         return position
+
+
+def _is_named(spec: PodSpec) -> bool:
+    """Whether claims may have been made for the very pod, by its name."""
+    return bool(spec.resource_claims) or any(volume.ephemeral for volume in spec.volumes)
 
 
 def _request_key(pod: Pod) -> bytes:

@@ -255,7 +255,8 @@ class Snapshot:
     @cached_property
     def _nominations(self) -> list[tuple[int, int]]:
         found = []
-        for position, pod in enumerate(self.pods.objects):
+        for position in self.pods.nominations:
+            pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)
             if row is not None and not pod.spec.node_name:
                 served = self.pods.infos[self.pods.info[position]].spec.scheduler_name in self.settings.served

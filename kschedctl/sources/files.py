@@ -19,6 +19,12 @@ EXTENSIONS = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_EXPANDED = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
 EXPANDED_ANYWAY = 64 << 20  # bytes
+_PIECE = 8 << 20
+
+
+def shown(path: str) -> str:
+    """The path as messages name it."""
+    return "standard input" if path == STDIN else path
 
 
 class Found(NamedTuple):
@@ -73,7 +79,7 @@ class Reader:
     """Reads bytes of one file, unpacked."""
 
     def __init__(self, name: str, raw: BinaryIO) -> None:
-        self.name = "standard input" if name == STDIN else name
+        self.name = shown(name)
         self._raw = _Counted(raw)
         self._packed = self._raw.head == GZIP_MAGIC
         self._stream = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
@@ -81,6 +87,15 @@ class Reader:
 
     def read(self, size: int) -> bytes:
         """The next bytes: as many as asked for unless the file ends. Raises InputError, OSError."""
+        if size <= _PIECE:
+            return self._read(size)
+        pieces = []
+        while size > 0 and (piece := self._read(min(size, _PIECE))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def _read(self, size: int) -> bytes:
         try:
             data = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -22,12 +22,17 @@ def parse_json(text: str, file: str, number: int = 1) -> Iterator[Document]:
             value, stop = _DECODER.raw_decode(text, end)
         except json.JSONDecodeError as error:
             where = f"{file}: document {number}, line {error.lineno}, column {error.colno}"
-            raise InputError(f"broken JSON: {error.msg[:1].lower()}{error.msg[1:]}", where=where) from None
-        except (ValueError, RecursionError) as error:
-            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise InputError(what, where=f"{file}: document {number}") from None
+            raise InputError(f"broken JSON: {problem(error)}", where=where) from None
+        except ValueError as error:
+            raise InputError(str(error).partition(";")[0], where=f"{file}: document {number}") from None
         yield Document(value, number, line)
         number, end = number + 1, _skip_space(text, stop)
+
+
+def problem(error: json.JSONDecodeError) -> str:
+    """What is wrong, in words that need no position after them."""
+    message = error.msg.removesuffix(" at").removesuffix(" starting")
+    return message[:1].lower() + message[1:]
 
 
 def _skip_space(text: str, start: int) -> int:

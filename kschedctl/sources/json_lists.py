@@ -15,7 +15,7 @@ import msgspec
 
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.files import Reader
-from kschedctl.sources.json_documents import parse_json
+from kschedctl.sources.json_documents import parse_json, problem
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, without_type
 from kschedctl.sources.place import Place
 
@@ -59,7 +59,7 @@ class ListReader:
         if cut is None:
             return False
         try:
-            self._take(b"[" + self._buffer[: cut.start() + 1] + b"]")
+            self._take(b"".join((b"[", memoryview(self._buffer)[: cut.start() + 1], b"]")))
         except msgspec.DecodeError:
             return False
         self._buffer = self._buffer[cut.end() :] + self._reader.read(STEP)
@@ -118,7 +118,7 @@ class ListReader:
         while more:
             try:
                 _, end = _scan(text, start)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except json.JSONDecodeError as error:
                 self._refuse(error, len(text), self._index + len(items))
                 break
             after = _AFTER_ITEM.match(text, end)
@@ -135,15 +135,11 @@ class ListReader:
         self._buffer = self._buffer[start:]
         return more and self._more()
 
-    def _refuse(self, error: Exception, size: int, index: int) -> None:
+    def _refuse(self, error: json.JSONDecodeError, size: int, index: int) -> None:
         """Raise unless the item may only be cut off by the end of the buffer."""
-        place = self._place.item(index)
-        if isinstance(error, RecursionError):
-            raise place.error("nested too deeply") from None
-        if isinstance(error, json.JSONDecodeError):
-            cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
-            if not cut_off:
-                raise place.error(f"broken JSON: {error.msg[:1].lower()}{error.msg[1:]}") from None
+        cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
+        if not cut_off:
+            raise self._place.item(index).error(f"broken JSON: {problem(error)}") from None
 
     def _more(self) -> bool:
         """Read on, into a buffer at least twice as large. Raises InputError when that is of no use."""

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from kschedctl.api.objects import Struct
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
-from kschedctl.sources.files import Reader, find_files, open_file
+from kschedctl.sources.files import Reader, find_files, open_file, shown
 from kschedctl.sources.json_documents import parse_json
 from kschedctl.sources.json_lists import ListReader, big_list
 from kschedctl.sources.place import Document, Place
@@ -24,7 +24,7 @@ _SNIFFED = 64 << 10
 _JSON = re.compile(rb'\s*\{\s*["}]')
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-NOT_IN_DUMPS = "namespaces, volumes, claims, storage and priority classes"
+NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     collector = Collector()
     with _without_garbage_collection():
         for file in found.files:
-            _read_file(file, file in paths, collector, stdin)
+            try:
+                _read_file(file, file in paths, collector, stdin)
+            except RecursionError:
+                raise InputError("nested too deeply", where=shown(file)) from None
     if not collector.documents:
         raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file")
     collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in found.dumps]

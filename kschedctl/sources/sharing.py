@@ -18,7 +18,7 @@ from kschedctl.sources.place import Place
 from kschedctl.sources.quantities import check_quantities, pod_resources
 
 T = TypeVar("T")
-_TIME = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"')
+_TIME = re.compile(rb'TransitionTime"\s*:\s*"[^"]*"')
 _REST = tuple(name for name in PodStatus.__struct_fields__ if name not in ("start_time", "conditions"))
 _rest = attrgetter(*_REST)
 _conditions = msgspec.json.Decoder(tuple[Condition, ...])
@@ -80,10 +80,10 @@ class Sharing:
         """``bound``: without their times."""
         if not conditions:
             return ()
-        data = bytes(conditions) if isinstance(conditions, msgspec.Raw) else _as_json.encode(conditions)
+        data = conditions if isinstance(conditions, msgspec.Raw) else _as_json.encode(conditions)
         if not bound:
             return _conditions.decode(data)
-        key = _TIME.sub(b"null", data)
+        key = _TIME.sub(b'TransitionTime":null', data)
         found = self._timeless.get(key)
         if found is None:
             found = self._timeless[key] = _conditions.decode(key)

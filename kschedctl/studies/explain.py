@@ -45,7 +45,8 @@ def explain(
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     """The pod as the API server holds it, or would hold it once created."""
     if isinstance(pod, str):
-        found = next((p for p in scheduler.cluster.pods if p.key == pod), None)
+        namespace, _, name = pod.rpartition("/")
+        found = scheduler.cluster.pod(namespace, name)
         if found is None:
             raise UsageError(f'pod "{pod}" not found')
         return scheduler.view.stored(found)

@@ -55,7 +55,13 @@ def node(name: str, cpu: str = "4", **spec: Any) -> Json:
     """A node with an amount of cpu and enough of all else."""
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"allocatable": allocatable},
+    }
 
 
 def pod(name: str, cpu: str = "1", namespace: str = "default", uid: str = "", **spec: Any) -> Json:

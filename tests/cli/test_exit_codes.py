@@ -64,9 +64,7 @@ def raising(error: BaseException) -> object:
         (RecursionError("deep"), 4, "this is a bug"),
     ],
 )
-def test_the_error_boundary(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
-) -> None:
+def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str) -> None:
     monkeypatch.setattr(explain, "load", raising(error))
     outcome = run("explain", "--demo")
     assert outcome.code == code

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 from conftest import Run, Write, node, pod
@@ -62,33 +68,49 @@ def test_demo_files_are_there() -> None:
     assert demo.files()
 
 
+def in_pipe(command: list[str], environment: dict[str, str]) -> bytes:
+    return subprocess.run(command, env=environment, capture_output=True, check=False).stdout
+
+
+def on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+    """What the command writes when its standard output is a terminal of 70 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
+    with subprocess.Popen(command, env=environment, stdout=theirs, stderr=subprocess.STDOUT):
+        os.close(theirs)
+        out = b""
+        with contextlib.suppress(OSError):  # Linux says EIO when the other side is closed
+            while data := os.read(ours, 65536):
+                out += data
+    os.close(ours)
+    return out
+
+
+def test_a_terminal_says_how_wide_it_is() -> None:
+    command = [sys.executable, "-m", "kschedctl", "demo", "--color", "never"]
+    lines = on_terminal(command, dict(os.environ) | {"COLUMNS": ""}).decode().split("\r\n")
+    assert 60 < max(len(line) for line in lines if "kschedctl explain" not in line) <= 70
+
+
 @pytest.mark.parametrize(
-    ("color", "terminal", "environment", "colored"),
+    ("arguments", "terminal", "environment", "colored"),
     [
-        ("auto", True, {}, True),
-        ("auto", True, {"NO_COLOR": "1"}, False),
-        ("auto", True, {"NO_COLOR": ""}, True),
-        ("auto", True, {"TERM": "dumb"}, False),
-        ("auto", False, {}, False),
-        ("always", False, {"NO_COLOR": "1"}, True),
-        ("never", True, {}, False),
+        ([], True, {}, True),
+        (["--color", "auto"], True, {"NO_COLOR": "1"}, False),
+        ([], True, {"NO_COLOR": ""}, True),
+        ([], True, {"TERM": "dumb"}, False),
+        ([], False, {}, False),
+        (["--color", "always"], False, {"NO_COLOR": "1"}, True),
+        (["--color", "never"], True, {}, False),
     ],
 )
-def test_color(
-    run: Run,
-    write: Write,
-    monkeypatch: pytest.MonkeyPatch,
-    color: str,
-    terminal: bool,
-    environment: dict[str, str],
-    colored: bool,
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    out = run("explain", "web", "-f", write(node("n1"), pod("web")), "--color", color).out
-    assert ("\x1b[" in out) == colored
+def test_color(arguments: list[str], terminal: bool, environment: dict[str, str], colored: bool) -> None:
+    settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    settings |= {"TERM": "xterm", **environment}
+    command = [sys.executable, "-m", "kschedctl", "explain", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", *arguments]
+    run_it = on_terminal if terminal else in_pipe
+    out = run_it(command, settings)
+    assert (b"\x1b[1;31mUnschedulable" in out) == colored
 
 
 @pytest.mark.parametrize("columns", [40, 80, 160])

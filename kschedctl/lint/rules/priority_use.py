@@ -58,10 +58,9 @@ def deleted_in_use(world: World) -> Iterator[Problem]:
 def global_default_drift(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
     for (kind, namespace, name), pods in pods_by_owner(world.cluster).items():
-        found = {pod.spec.priority for pod in pods if not pod.spec.priority_class_name or len(pods) > 1}
-        found.discard(None)
+        found = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
         if len(found) > 1:
-            values = ", ".join(f"{value:,}" for value in sorted(v for v in found if v is not None))
+            values = ", ".join(f"{value:,}" for value in sorted(found))
             yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import cases, pod_info, scores, snapshot
-from small_clusters import check_scores, clusters, name_of
+from small_clusters import check_scores, clusters, many, name_of
 
 from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalized_image_name
 
@@ -22,25 +21,24 @@ def test_normalized_image_name(case):
 
 
 IMAGES = ["web:1", "web:latest", "registry:5000/db:2"]
-CONTAINERS = st.lists(st.fixed_dictionaries({"image": st.sampled_from([*IMAGES, "web", "none"])}), max_size=3)
-HELD = st.lists(
-    st.fixed_dictionaries(
-        {
-            "names": st.lists(st.sampled_from(IMAGES), min_size=1, max_size=2, unique=True),
-            "sizeBytes": st.integers(0, 3000).map(lambda mebibytes: mebibytes << 20),
-        }
-    ),
-    max_size=3,
-    unique_by=lambda image: image["names"][0],
-)
 
 
-@given(
-    clusters(
-        pending=st.fixed_dictionaries({"containers": CONTAINERS, "initContainers": CONTAINERS}),
-        node=st.fixed_dictionaries({"status": st.fixed_dictionaries({"images": HELD})}),
-    )
-)
+def container(random):
+    return {"image": random.choice([*IMAGES, "web", "none"])}
+
+
+def pending(random):
+    return {"containers": many(random, 3, container), "initContainers": many(random, 2, container)}
+
+
+def holding(random):
+    """A name belongs to one image."""
+    names = random.sample(IMAGES, random.randint(0, 3))
+    images = [names[:2], names[2:]]
+    return {"status": {"images": [{"names": n, "sizeBytes": random.randint(0, 3000) << 20} for n in images if n]}}
+
+
+@given(clusters(pending=pending, node=holding))
 def test_naive_scores(cluster):
     check_scores(ImageLocality(), cluster, naive_scores)
 

@@ -6,17 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import answer, cases, change, pod_info, pre_filter, scores, snapshot, typed_args, unbound
 from small_clusters import (
-    HOSTNAME,
     NAMESPACES,
-    SELECTORS,
     UNRESOLVABLE,
     UNSCHEDULABLE,
     check_filter,
     check_scores,
     clusters,
     labels_of,
+    many,
     name_of,
+    selector,
     selects,
+    some_of,
+    topology_key,
 )
 
 from kschedctl.cluster import convert
@@ -92,27 +94,29 @@ def test_namespaces_of_a_term(case):
 
 # -- random clusters ----------------------------------------------------------------------------------------------
 
-TERMS = st.fixed_dictionaries(
-    {"topologyKey": st.sampled_from(["zone", "rack", HOSTNAME])},
-    optional={
-        "labelSelector": SELECTORS,
-        "namespaces": st.lists(st.sampled_from(NAMESPACES), max_size=2, unique=True),
-        "namespaceSelector": SELECTORS,
-    },
-)
-WEIGHTED = st.fixed_dictionaries({"weight": st.integers(1, 100), "podAffinityTerm": TERMS})
+
+def term(random):
+    namespaces = random.sample(NAMESPACES, random.randint(0, 2))
+    optional = some_of(random, namespaces=namespaces, namespaceSelector=selector(random))
+    if random.random() < 0.9:
+        optional["labelSelector"] = selector(random)
+    return {"topologyKey": topology_key(random), **optional}
+
+
+def weighted(random):
+    return {"weight": random.randint(1, 100), "podAffinityTerm": term(random)}
 
 
 def social(required, preferred):
     """Pods with up to so many terms of each sort."""
-    affinity = st.fixed_dictionaries(
-        {
-            "requiredDuringSchedulingIgnoredDuringExecution": st.lists(TERMS, max_size=required),
-            "preferredDuringSchedulingIgnoredDuringExecution": st.lists(WEIGHTED, max_size=preferred),
+
+    def affinity(random):
+        return {
+            "requiredDuringSchedulingIgnoredDuringExecution": many(random, required, term),
+            "preferredDuringSchedulingIgnoredDuringExecution": many(random, preferred, weighted),
         }
-    )
-    both = st.fixed_dictionaries({"podAffinity": affinity, "podAntiAffinity": affinity})
-    return st.fixed_dictionaries({"affinity": both})
+
+    return lambda random: {"affinity": {"podAffinity": affinity(random), "podAntiAffinity": affinity(random)}}
 
 
 @given(clusters(pending=social(2, 0), running=social(1, 0)))

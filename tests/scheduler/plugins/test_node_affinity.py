@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import cases, filtered, pod_info, pre_filter, scores, snapshot, typed_args
 from small_clusters import (
     UNRESOLVABLE,
     check_filter,
     check_scores,
     clusters,
+    many,
     name_of,
-    requirements,
+    requirement,
+    some_of,
     term_matches,
     wants_node,
 )
@@ -50,39 +51,30 @@ def test_score(case):
     assert dict(zip(view.nodes.names, plugin(case).normalize(None, raw).tolist(), strict=True)) == want["scores"]
 
 
-EXPRESSIONS = st.lists(requirements(["zone", "rack", "cores"], ["x", "y", "1", "2"]), max_size=2) | st.lists(
-    requirements(["rack"], ["1", "2"], more=["Gt", "Lt"]), max_size=2
-)
-NAMES = st.fixed_dictionaries(
-    {
-        "key": st.just("metadata.name"),
-        "operator": st.just("In"),
-        "values": st.sampled_from(["n0", "n1", "n2"]).map(lambda name: [name]),
-    }
-)
-TERMS = st.fixed_dictionaries(
-    {}, optional={"matchExpressions": EXPRESSIONS, "matchFields": st.lists(NAMES, max_size=1)}
-)
-REQUIRED = st.fixed_dictionaries({"nodeSelectorTerms": st.lists(TERMS, min_size=1, max_size=2)})
-PREFERRED = st.fixed_dictionaries({"weight": st.integers(1, 100), "preference": TERMS})
-CHOOSY = clusters(
-    pending=st.fixed_dictionaries(
-        {
-            "nodeSelector": st.dictionaries(st.just("zone"), st.sampled_from("xy")),
-            "affinity": st.fixed_dictionaries(
-                {
-                    "nodeAffinity": st.fixed_dictionaries(
-                        {"preferredDuringSchedulingIgnoredDuringExecution": st.lists(PREFERRED, max_size=3)},
-                        optional={"requiredDuringSchedulingIgnoredDuringExecution": REQUIRED},
-                    )
-                }
-            ),
-        }
+def term(random):
+    keys, values = random.choice([(["zone"], ["x", "y"]), (["rack", "cores"], ["1", "2"])])
+    return some_of(
+        random,
+        matchExpressions=many(random, 2, lambda r: requirement(r, keys, values, numbers=values == ["1", "2"])),
+        matchFields=[{"key": "metadata.name", "operator": "In", "values": [random.choice(["n0", "n1", "n2"])]}],
     )
-)
 
 
-@given(CHOOSY)
+def weighted(random):
+    return {"weight": random.randint(1, 100), "preference": term(random)}
+
+
+def choosy(random):
+    required = {"nodeSelectorTerms": many(random, 2, term, least=1)}
+    affinity = {
+        "preferredDuringSchedulingIgnoredDuringExecution": many(random, 3, weighted),
+        **some_of(random, requiredDuringSchedulingIgnoredDuringExecution=required),
+    }
+    node_selector = some_of(random, zone=random.choice("xy"))
+    return {"nodeSelector": node_selector, "affinity": {"nodeAffinity": affinity}}
+
+
+@given(clusters(pending=choosy))
 def test_naive_filter(cluster):
     check_filter(NodeAffinity(None), cluster, naive_filter)
 
@@ -93,7 +85,7 @@ def naive_filter(cluster, node, pods):
     return UNRESOLVABLE, ["node(s) didn't match Pod's node affinity/selector"]
 
 
-@given(CHOOSY)
+@given(clusters(pending=choosy))
 def test_naive_scores(cluster):
     check_scores(NodeAffinity(None), cluster, naive_scores)
 

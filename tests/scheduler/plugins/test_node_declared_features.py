@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import cases, filtered, pod_info, snapshot
-from small_clusters import UNRESOLVABLE, check_filter, clusters
+from small_clusters import UNRESOLVABLE, check_filter, clusters, many, some_of
 
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
@@ -27,20 +26,24 @@ def test_filter(case):
 
 
 FEATURES = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"]
-RULES = st.lists(st.fixed_dictionaries({"action": st.sampled_from(["Restart", "RestartAllContainers"])}), max_size=1)
 
 
-@given(
-    clusters(
-        pending=st.fixed_dictionaries(
-            {"containers": st.lists(st.fixed_dictionaries({"restartPolicyRules": RULES}), max_size=2)},
-            optional={"hostNetwork": st.booleans(), "hostUsers": st.booleans()},
-        ),
-        node=st.fixed_dictionaries(
-            {"status": st.fixed_dictionaries({"declaredFeatures": st.lists(st.sampled_from(FEATURES), unique=True)})}
-        ),
-    )
-)
+def rule(random):
+    return {"action": random.choice(["Restart", "RestartAllContainers"])}
+
+
+def pending(random):
+    return {
+        "containers": many(random, 2, lambda r: {"restartPolicyRules": many(r, 1, rule)}),
+        **some_of(random, hostNetwork=random.random() < 0.5, hostUsers=random.random() < 0.5),
+    }
+
+
+def declaring(random):
+    return {"status": {"declaredFeatures": random.sample(FEATURES, random.randint(0, 2))}}
+
+
+@given(clusters(pending=pending, node=declaring))
 def test_naive_filter(cluster):
     check_filter(NodeDeclaredFeatures(enabled=True), cluster, naive_filter)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import answer, cases, pod_info, snapshot
-from small_clusters import UNSCHEDULABLE, check_filter, clusters, name_of
+from small_clusters import UNSCHEDULABLE, check_filter, clusters, many, name_of, some_of
 
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
@@ -33,25 +32,28 @@ def host_port(port):
     return HostPort(port["ip"] or ALL_HOST_IPS, port["protocol"] or "TCP", port["port"])
 
 
-PORTS = st.fixed_dictionaries(
-    {"containerPort": st.just(80)},
-    optional={
-        "hostPort": st.sampled_from([80, 81]),
-        "hostIP": st.sampled_from(["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]),
-        "protocol": st.sampled_from(["TCP", "UDP"]),
-    },
-)
-SERVERS = st.fixed_dictionaries(
-    {"containers": st.lists(st.fixed_dictionaries({"ports": st.lists(PORTS, max_size=2)}), max_size=2)}
-)
+def port(random):
+    return {
+        "containerPort": 80,
+        **some_of(
+            random,
+            hostPort=random.choice([80, 81]),
+            hostIP=random.choice(["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]),
+            protocol=random.choice(["TCP", "UDP"]),
+        ),
+    }
 
 
-@given(clusters(pending=SERVERS, running=SERVERS))
+def serving(random):
+    return {"containers": many(random, 2, lambda r: {"ports": many(r, 2, port)})}
+
+
+@given(clusters(pending=serving, running=serving))
 def test_naive_filter(cluster):
     check_filter(NodePorts(), cluster, naive_filter)
 
 
-@given(clusters(pending=SERVERS, running=SERVERS, changing=True))
+@given(clusters(pending=serving, running=serving, changing=True))
 def test_naive_filter_under_changes(cluster):
     check_filter(NodePorts(), cluster, naive_filter)
 

@@ -6,15 +6,25 @@ Upstream: pkg/scheduler/framework/plugins/noderesources and plugins/helper/shape
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import answer, cases, gate, pod_info, scores, snapshot, typed_args
-from small_clusters import UNRESOLVABLE, UNSCHEDULABLE, check_filter, check_scores, clusters, name_of
+from small_clusters import (
+    UNRESOLVABLE,
+    UNSCHEDULABLE,
+    check_filter,
+    check_scores,
+    clusters,
+    many,
+    name_of,
+    some_of,
+)
 
 from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.plugin_args import (
     DEFAULT_RESOURCES,
@@ -27,18 +37,9 @@ from kschedctl.scheduler.plugin_args import (
 )
 from kschedctl.scheduler.plugin_args_validation import args_errors
 from kschedctl.scheduler.registry import PLUGINS
-from kschedctl.scheduler.resource_allocation import Usage, broken_linear, pod_amounts
+from kschedctl.scheduler.resource_allocation import Usage, broken_linear, node_usage, pod_amounts
 from kschedctl.snapshot.snapshot import Settings
 
-DEVICES = [
-    "include DRA resource on a node for balanced resource allocation",
-    "include DRA resource on a node for balanced resource allocation if PreScore not called",
-    "extended resource backed by DRA",
-    "extended resource was backed by Device Plugin (Allocatable: 0)",
-    "test case for ScoringStrategy LeastAllocated with Extended resources",
-    "test case for ScoringStrategy LeastAllocated with Extended resources if PreScore is not called",
-]
-"""Extended resources that a DeviceClass stands for."""
 SIDECARS_OFF = ["not allow pod with restartable init containers if sidecar containers is disabled"]
 """A gate that is locked on in v1.36."""
 ZERO_WEIGHT = ["resource with zero weight"]
@@ -64,7 +65,7 @@ def options(case):
     return Options(dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False))
 
 
-@cases("noderesources", "filter", left_out=DEVICES + SIDECARS_OFF)
+@cases("noderesources", "filter", left_out=SIDECARS_OFF)
 def test_filter(case):
     view, want = snapshot(case), case["want"]
     found = answer(fit(case), pod_info(case, view), view)
@@ -78,7 +79,7 @@ def test_fits(case):
     assert (status["code"] == "Success") == case["want"]["fits"]
 
 
-@cases("noderesources", "score", left_out=DEVICES + ZERO_WEIGHT)
+@cases("noderesources", "score", left_out=ZERO_WEIGHT)
 def test_score(case):
     want = case["want"]
     if "argsError" in want:
@@ -90,7 +91,7 @@ def test_score(case):
     assert {part: found.get(part) for part in compared} == {part: want[part] for part in compared}
 
 
-@cases("noderesources", "score", left_out=DEVICES)
+@cases("noderesources", "score")
 def test_score_without_pre_score(case):
     """A profile may score with the plugins and not run their PreScore."""
     if "scores" not in case["want"]:
@@ -117,11 +118,11 @@ def test_requests(case):
 
 @cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
-    if case["name"].startswith("DRA-backed") and case["want"] != {"allocatable": 0, "requested": 0}:
-        return  # devices
     view = snapshot(case)
-    column = Usage(view, view.requested, view.requests).of(case["resource"])
-    assert {"allocatable": column.allocatable[0], "requested": column.used[0]} == case["want"]
+    usage, devices = Usage(view, view.requested, view.requests), fit(case).features
+    resources, rows = [ResourceSpec(case["resource"])], np.arange(1)
+    _, used, allocatable = node_usage(resources, [1], usage, rows, DeviceBackedResources(view, devices))
+    assert {"allocatable": allocatable[0, 0], "requested": used[0, 0]} == case["want"]
 
 
 @cases("noderesources", "brokenlinear")
@@ -135,35 +136,32 @@ def test_broken_linear(case):
 
 GPU, IGNORED = "example.com/gpu", "example.com/ignored"
 MIB = 1 << 20
-AMOUNTS = {
-    "cpu": st.integers(0, 2000).map(lambda milli: f"{milli}m"),
-    "memory": st.integers(0, 900).map(lambda mebibytes: f"{mebibytes}Mi"),
-    "ephemeral-storage": st.integers(0, 3).map(str),
-    GPU: st.integers(0, 2).map(str),
-    IGNORED: st.integers(0, 2).map(str),
-}
-RESOURCES = st.fixed_dictionaries(
-    {"resources": st.fixed_dictionaries({"requests": st.fixed_dictionaries({}, optional=AMOUNTS)})}
-)
-SPECS = st.fixed_dictionaries(
-    {"containers": st.lists(RESOURCES, max_size=2), "initContainers": st.lists(RESOURCES, max_size=1)}
-)
-OFFERED = st.fixed_dictionaries(
-    {
-        "status": st.fixed_dictionaries(
-            {
-                "allocatable": st.fixed_dictionaries(
-                    {"pods": st.integers(1, 5).map(str), "cpu": st.integers(1, 4).map(str)},
-                    optional={
-                        "memory": st.integers(0, 2000).map(lambda mebibytes: f"{mebibytes}Mi"),
-                        "ephemeral-storage": st.integers(0, 5).map(str),
-                        GPU: st.integers(0, 4).map(str),
-                    },
-                )
-            }
-        )
-    }
-)
+
+
+def container(random):
+    requests = some_of(
+        random,
+        cpu=f"{random.randint(0, 2000)}m",
+        memory=f"{random.randint(0, 900)}Mi",
+        **{"ephemeral-storage": str(random.randint(0, 3)), GPU: str(random.randint(0, 2)), IGNORED: "1"},
+    )
+    return {"resources": {"requests": requests}}
+
+
+def asking(random):
+    return {"containers": many(random, 2, container), "initContainers": many(random, 1, container)}
+
+
+def offering(random):
+    allocatable = some_of(
+        random,
+        memory=f"{random.randint(0, 2000)}Mi",
+        **{"ephemeral-storage": str(random.randint(0, 5)), GPU: str(random.randint(0, 4))},
+    )
+    allocatable |= {"pods": str(random.randint(1, 5)), "cpu": str(random.randint(1, 4))}
+    return {"status": {"allocatable": allocatable}}
+
+
 SCORED = (ResourceSpec("cpu", 2), ResourceSpec("memory", 3), ResourceSpec(GPU, 5), ResourceSpec("ephemeral-storage", 1))
 POINTS = [(0, 10), (30, 0), (75, 7), (100, 0)]
 SHAPE = RequestedToCapacityRatioParam(tuple(UtilizationShapePoint(*point) for point in POINTS))
@@ -201,12 +199,12 @@ def fitting(**strategy):
     return PLUGINS["NodeResourcesFit"](args, FeatureGates())
 
 
-@given(clusters(pending=SPECS, running=SPECS, node=OFFERED))
+@given(clusters(pending=asking, running=asking, node=offering))
 def test_naive_filter(cluster):
     check_filter(fitting(), cluster, naive_filter)
 
 
-@given(clusters(pending=SPECS, running=SPECS, node=OFFERED, changing=True))
+@given(clusters(pending=asking, running=asking, node=offering, changing=True))
 def test_naive_filter_under_changes(cluster):
     check_filter(fitting(), cluster, naive_filter)
 
@@ -246,14 +244,14 @@ def ratio(used, capacity):
     """On the line between two points, in integers that are cut off towards zero."""
     percent = 100 if used > capacity else used * 100 // capacity
     points = [(x, 10 * y) for x, y in POINTS]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if percent <= x1:
             return y0 + math.trunc((y1 - y0) * (percent - x0) / (x1 - x0))
     return points[-1][1]
 
 
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
-@given(cluster=clusters(pending=SPECS, running=SPECS, node=OFFERED))
+@given(cluster=clusters(pending=asking, running=asking, node=offering))
 def test_naive_scores(strategy, cluster):
     shape = SHAPE if strategy == "RequestedToCapacityRatio" else None
     check_scores(fitting(type=strategy, resources=SCORED, requested_to_capacity_ratio=shape), cluster, NAIVE[strategy])
@@ -280,7 +278,7 @@ NAIVE = {
 }
 
 
-@given(clusters(pending=SPECS, running=SPECS, node=OFFERED))
+@given(clusters(pending=asking, running=asking, node=offering))
 def test_naive_balance(cluster):
     args = NodeResourcesBalancedAllocationArgs(SCORED)
     check_scores(PLUGINS["NodeResourcesBalancedAllocation"](args, FeatureGates()), cluster, naive_balance)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import cases, filtered, pod_info, snapshot
-from small_clusters import UNRESOLVABLE, check_filter, clusters, tolerates
+from small_clusters import UNRESOLVABLE, check_filter, clusters, many, some_of, tolerates
 
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 
@@ -18,22 +17,26 @@ def test_filter(case):
 
 
 TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-TOLERATIONS = st.fixed_dictionaries(
-    {"operator": st.sampled_from(["Exists", "Equal"])},
-    optional={
-        "key": st.sampled_from([TAINT["key"], "other"]),
-        "effect": st.sampled_from(["NoSchedule", "NoExecute"]),
-        "value": st.sampled_from(["", "v"]),
-    },
-)
 
 
-@given(
-    clusters(
-        pending=st.fixed_dictionaries({"tolerations": st.lists(TOLERATIONS, max_size=2)}),
-        node=st.fixed_dictionaries({"spec": st.fixed_dictionaries({"unschedulable": st.booleans()})}),
-    )
-)
+def toleration(random):
+    return {
+        "operator": random.choice(["Exists", "Equal"]),
+        **some_of(
+            random, key=random.choice([TAINT["key"], "other"]), effect=random.choice(["NoSchedule", "NoExecute"])
+        ),
+    }
+
+
+def pending(random):
+    return {"tolerations": many(random, 2, toleration)}
+
+
+def cordoned(random):
+    return {"spec": {"unschedulable": random.random() < 0.5}}
+
+
+@given(clusters(pending=pending, node=cordoned))
 def test_naive_filter(cluster):
     check_filter(NodeUnschedulable(comparison_operators=False), cluster, naive_filter)
 

@@ -6,20 +6,22 @@ import math
 
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import answer, cases, change, gate, pod_info, pre_filter, scores, snapshot, typed_args, unbound
 from small_clusters import (
     HOSTNAME,
-    SELECTORS,
     UNRESOLVABLE,
     UNSCHEDULABLE,
     check_filter,
     check_scores,
     clusters,
     labels_of,
+    many,
     name_of,
+    selector,
     selects,
+    some_of,
     tolerates,
+    topology_key,
     wants_node,
 )
 
@@ -117,43 +119,49 @@ EVEN = PodTopologySpread(
     PodTopologySpreadArgs(), match_label_keys=True, inclusion_policies=True, comparison_operators=False
 )
 TAINT = {"key": "k", "effect": "NoSchedule"}
-TAINTS = st.sampled_from([[], [], [TAINT]])
+POLICIES = ["Honor", "Ignore"]
 
 
-def spreading(action, selectors):
-    """Pods with constraints of that action; the wish for a zone and the toleration matter to the policies."""
-    policies = st.sampled_from(["Honor", "Ignore"])
-    optional = {"nodeAffinityPolicy": policies, "nodeTaintsPolicy": policies}
-    if action == "DoNotSchedule":
-        optional["minDomains"] = st.integers(1, 3)
-    constraint = st.fixed_dictionaries(
-        {
-            "labelSelector": selectors,
-            "maxSkew": st.integers(1, 2),
-            "topologyKey": st.sampled_from(["zone", "rack", HOSTNAME]),
-            "whenUnsatisfiable": st.just(action),
-        },
-        optional=optional,
-    )
-    return st.fixed_dictionaries(
-        {
-            "topologySpreadConstraints": st.lists(constraint, min_size=1, max_size=2),
-            "tolerations": st.lists(st.just({"operator": "Exists"}), max_size=1),
-        },
-        optional={"nodeSelector": st.just({"zone": "x"})},
-    )
+def spreading(action, selectors=selector):
+    """Pods with constraints of that action; their wish for a zone and their toleration matter to the policies."""
+
+    def constraint(random):
+        optional = some_of(random, nodeAffinityPolicy=random.choice(POLICIES), nodeTaintsPolicy=random.choice(POLICIES))
+        if action == "DoNotSchedule":
+            optional |= some_of(random, minDomains=random.randint(1, 3))
+        return {
+            "maxSkew": random.randint(1, 2),
+            "topologyKey": topology_key(random),
+            "whenUnsatisfiable": action,
+            "labelSelector": selectors(random),
+            **optional,
+        }
+
+    def pending(random):
+        return {
+            "topologySpreadConstraints": many(random, 2, constraint, least=1),
+            "tolerations": many(random, 1, lambda r: {"operator": "Exists"}),
+            **({"nodeSelector": {"zone": "x"}} if random.random() < 0.2 else {}),
+        }
+
+    return pending
 
 
-TAINTED = st.fixed_dictionaries({"spec": st.fixed_dictionaries({"taints": TAINTS})})
-NOT_EMPTY = SELECTORS.filter(lambda selector: any(selector.values()))
+def tainted(random):
+    return {"spec": {"taints": [TAINT] if random.random() < 0.3 else []}}
 
 
-@given(clusters(pending=spreading("DoNotSchedule", SELECTORS), node=TAINTED, terminating=True))
+def selector_of_something(random):
+    found = selector(random)
+    return found if any(found.values()) else {"matchLabels": {"app": "x"}}
+
+
+@given(clusters(pending=spreading("DoNotSchedule"), node=tainted, terminating=True))
 def test_naive_filter(cluster):
     check_filter(EVEN, cluster, naive_filter)
 
 
-@given(clusters(pending=spreading("DoNotSchedule", NOT_EMPTY), node=TAINTED, changing=True))
+@given(clusters(pending=spreading("DoNotSchedule", selector_of_something), node=tainted, changing=True))
 def test_naive_filter_under_changes(cluster):
     """Where pods come and go, upstream counts terminating pods and empty selectors like others: left out here."""
     check_filter(EVEN, cluster, naive_filter)
@@ -205,7 +213,7 @@ def counted(constraint, pending, pods):
     )
 
 
-@given(clusters(pending=spreading("ScheduleAnyway", SELECTORS), node=TAINTED, terminating=True))
+@given(clusters(pending=spreading("ScheduleAnyway"), node=tainted, terminating=True))
 def test_naive_scores(cluster):
     check_scores(EVEN, cluster, naive_scores)
 
@@ -215,7 +223,7 @@ def naive_scores(cluster):
     constraints = cluster.pending["spec"]["topologySpreadConstraints"]
     feasible = [node for node in cluster.nodes if name_of(node) in cluster.feasible]
     complete = [node for node in feasible if has_all(node, constraints)]
-    raw = {name: 0 for name in cluster.feasible}
+    raw = dict.fromkeys(cluster.feasible, 0)
     for node in complete:
         raw[name_of(node)] = math.floor(sum(naive_score(c, node, complete, cluster) for c in constraints) + 0.5)
     found = [raw[name_of(node)] for node in complete]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hypothesis import given
-from hypothesis import strategies as st
 from plugin_cases import cases, filtered, gate, pod_info, scores, snapshot
-from small_clusters import UNRESOLVABLE, check_filter, check_scores, clusters, name_of, tolerates
+from small_clusters import UNRESOLVABLE, check_filter, check_scores, clusters, many, name_of, some_of, tolerates
 
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
@@ -28,21 +27,27 @@ def test_score(case):
     assert found["scores"] == case["want"]["scores"]
 
 
-TAINTS = st.fixed_dictionaries(
-    {"key": st.sampled_from("kl"), "effect": st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])},
-    optional={"value": st.sampled_from("vw")},
-)
-TOLERATIONS = st.fixed_dictionaries(
-    {"operator": st.sampled_from(["Exists", "Equal"])},
-    optional={
-        "key": st.sampled_from("kl"),
-        "effect": st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
-        "value": st.sampled_from("vw"),
-    },
-)
+EFFECTS = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
+
+
+def taint(random):
+    return {
+        "key": random.choice("kl"),
+        "effect": random.choice(EFFECTS),
+        **some_of(random, value=random.choice("vw")),
+    }
+
+
+def toleration(random):
+    return {
+        "operator": random.choice(["Exists", "Equal"]),
+        **some_of(random, key=random.choice("kl"), effect=random.choice(EFFECTS), value=random.choice("vw")),
+    }
+
+
 TAINTED = clusters(
-    pending=st.fixed_dictionaries({"tolerations": st.lists(TOLERATIONS, max_size=3)}),
-    node=st.fixed_dictionaries({"spec": st.fixed_dictionaries({"taints": st.lists(TAINTS, max_size=3)})}),
+    pending=lambda random: {"tolerations": many(random, 3, toleration)},
+    node=lambda random: {"spec": {"taints": many(random, 3, taint)}},
 )
 
 

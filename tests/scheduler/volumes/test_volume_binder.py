@@ -266,3 +266,7 @@ def test_migrated_volumes(handle, code, reason):
     (rejection,) = [r for r in plugin.filter(info, view, state, None) if r.mask.any()]
     assert rejection.mask.tolist() == [name == "n0" for name in view.nodes.names]
     assert (rejection.code, rejection.reason) == (code, reason)
+    if rejection.fact:
+        wanted = "topology.ebs.csi.aws.com/zone In [a], the node has no such label"
+        text = f"PersistentVolume disk of claim ns/c0 wants {wanted}"
+        assert rejection.fact(view.nodes.index["n0"]) == text

@@ -1,0 +1,209 @@
+"""nodeSelector, node affinity and nodeName."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
+from kschedctl.api.objects import SelectorRequirement, Taint
+from kschedctl.api.tolerations import find_untolerated
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.facts import REPELLING
+from kschedctl.lint.requirements import Conditions, alternatives, equal
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
+from kschedctl.lint.terms import PREFERRED, REQUIRED
+from kschedctl.lint.world import World
+from kschedctl.lint.workload import Workload
+from kschedctl.snapshot.node_order import HOSTNAME
+
+ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
+RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
+TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
+"""Domains of labels that a Karpenter node pool may set without declaring them."""
+
+
+def no_node_matches(world: World) -> Iterator[Problem]:
+    facts = world.facts
+    for workload in world.workloads:
+        if len(facts) and not facts.selected(workload).any() and facts.never(workload, ("NodeAffinity",)):
+            yield workload.problem(where(workload), f"none of the {len(facts):,} nodes matches {demands(workload)}")
+
+
+def one_node_matches(world: World) -> Iterator[Problem]:
+    facts = world.facts
+    for workload in world.workloads:
+        found = facts.selected(workload)
+        if workload.kind != "DaemonSet" and len(facts) > 1 and found.sum() == 1 and (workload.serving or workload.kind == "Deployment"):
+            yield workload.problem(where(workload), f"only node {facts.names(found)} matches {demands(workload)}")
+
+
+def contradiction(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        ways = alternatives(workload.spec)
+        conflicts = [way.conditions.conflicts for way in ways]
+        if ways and all(conflicts):
+            keys = ", ".join(dict.fromkeys(key for found in conflicts for key in found))
+            yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
+
+
+def preferred_dead(world: World) -> Iterator[Problem]:
+    facts = world.facts
+    for workload in world.workloads:
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+            try:
+                compiled = compile_preferred_terms((term,))
+            except NodeSelectorError:
+                continue
+            scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.uses_name, int)
+            if len(facts) and not scores.any():
+                yield workload.problem(("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect")
+
+
+def node_name_pin(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        spec = workload.spec
+        running = workload.kind == "Pod" and "status" in workload.subject.document
+        if spec.node_name and not running:
+            message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
+            yield workload.problem(("nodeName",), message)
+        elif HOSTNAME in spec.node_selector and workload.kind != "Pod":
+            yield workload.problem(("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it")
+
+
+def kubelet_settable_label(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for key in workload.spec.node_selector:
+            name = key.lower()
+            if any(word in name for word in ISOLATION_WORDS) and not key.startswith(RESTRICTED_PREFIX):
+                yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
+
+
+def node_pool_impossible(world: World) -> Iterator[Problem]:
+    pools = world.linted("NodePool")
+    for workload in world.workloads if pools else ():
+        if world.cluster is not None and world.facts.eligible(workload).any():
+            continue
+        if not any(_pool_fits(pool, workload) for _, pool in pools):
+            names = ", ".join(subject.name for subject, _ in pools)
+            yield workload.problem(where(workload), f"no NodePool ({names}) can make a node that meets {demands(workload)}")
+
+
+def _pool_fits(pool: Mapping[str, Any], workload: Workload) -> bool:
+    template = (pool.get("spec") or {}).get("template") or {}
+    spec = template.get("spec") or {}
+    labels = {str(k): str(v) for k, v in ((template.get("metadata") or {}).get("labels") or {}).items()}
+    declared = [
+        SelectorRequirement(r["key"], r["operator"], tuple(map(str, r.get("values") or ())))
+        for r in spec.get("requirements") or ()
+        if "key" in r and "operator" in r
+    ]
+    taints = [Taint(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
+    if find_untolerated(taints, workload.spec.tolerations, REPELLING) is not None:
+        return False
+    own = {*labels, *(requirement.key for requirement in declared)}
+    base = Conditions().also(equal(labels)).also(declared)
+    return any(_meets(base, way.conditions, own) for way in alternatives(workload.spec))
+
+
+def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
+    for key, values in wanted.by_key.items():
+        if key not in own and not any(domain in key for domain in WELL_KNOWN):
+            if values.must_exist or values.present:
+                return False
+            continue
+        offered = pool.by_key.get(key)
+        if offered is None:
+            continue
+        both = [v.allowed for v in (offered, values) if v.allowed is not None]
+        left = frozenset.intersection(*both) - offered.excluded - values.excluded if both else None
+        if values.present is False or (left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)):
+            return False
+    return True
+
+
+def where(workload: Workload) -> Path:
+    """The field that says which nodes: the first node affinity term, else nodeSelector."""
+    affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return TERMS if required is not None else ("nodeSelector",)
+
+
+def demands(workload: Workload) -> str:
+    """The labels that the workload asks for, in a few words."""
+    keys = dict.fromkeys(key for way in alternatives(workload.spec) for key in way.conditions.by_key)
+    shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
+    return ", ".join(shown) or "its node affinity"
+
+
+RULES = (
+    Rule(
+        "na-no-node-matches",
+        ERROR,
+        no_node_matches,
+        summary="nodeSelector or required node affinity that no node matches",
+        why="The pods stay Pending until such a node joins. Proved by replay.",
+        fix="Correct the labels, or add such nodes",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-one-node-matches",
+        WARNING,
+        one_node_matches,
+        summary="Only one node matches",
+        why="When that node is drained or fails, the pods have nowhere to go.",
+        fix="Select a label that several nodes have",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-contradiction",
+        ERROR,
+        contradiction,
+        summary="Required conditions on nodes that exclude each other",
+        why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
+        fix="Remove one of the conditions",
+        source=doc.AFFINITY,
+    ),
+    Rule(
+        "na-preferred-dead",
+        NOTE,
+        preferred_dead,
+        summary="Preferred node affinity that no node matches",
+        why="It has no effect; most often a label is misspelt.",
+        fix="Correct the label, or remove the preference",
+        source=doc.AFFINITY,
+        needs_cluster=True,
+    ),
+    Rule(
+        "na-node-name-pin",
+        WARNING,
+        node_name_pin,
+        summary="Pods pinned to one node by name",
+        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims never "
+        "bind. A hostname in nodeSelector ties the workload to the life of one node.",
+        fix="Select nodes by a label that several of them share",
+        source=f"{doc.AFFINITY}#nodename",
+    ),
+    Rule(
+        "na-kubelet-settable-label",
+        NOTE,
+        kubelet_settable_label,
+        summary="Isolation by a label that kubelets may set themselves",
+        why="A compromised node can label itself so that sensitive pods come to it.",
+        fix="Use labels with the prefix node-restriction.kubernetes.io/",
+        source=f"{doc.AFFINITY}#node-isolation-restriction",
+    ),
+    Rule(
+        "na-nodepool-impossible",
+        ERROR,
+        node_pool_impossible,
+        summary="No Karpenter NodePool can provide the nodes that are asked for",
+        why="Karpenter makes no node, and the pods stay Pending. Checked when NodePools are among the manifests.",
+        fix="Correct the labels or tolerations, or let a NodePool offer them",
+        source="https://karpenter.sh/docs/concepts/scheduling/",
+    ),
+)

@@ -1,0 +1,236 @@
+"""Topology spread constraints that are invalid, or do not say what was meant: visible in the manifest alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
+from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
+from kschedctl.lint.terms import pod_terms
+from kschedctl.lint.world import World
+from kschedctl.lint.workload import ADDED_LABELS, Workload, compiled
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+NO_LABELS = {
+    "topology.kubernetes.io/hostname": HOSTNAME,
+    "kubernetes.io/zone": ZONE,
+    "topology.kubernetes.io/host": HOSTNAME,
+    "kubernetes.io/host": HOSTNAME,
+}
+"""Keys that look like labels of nodes but are none -> the label that was meant."""
+
+
+def constraints(world: World) -> Iterator[tuple[Workload, Path, TopologySpreadConstraint]]:
+    """Every spread constraint with its workload and the field that it stands in."""
+    for workload in world.workloads:
+        for i, constraint in enumerate(workload.spec.topology_spread_constraints):
+            yield workload, ("topologySpreadConstraints", i), constraint
+
+
+def no_selector(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        if constraint.label_selector is None and not constraint.match_label_keys:
+            yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
+
+
+def selector_not_self(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        selector = compiled(constraint.label_selector)
+        if selector not in (None, NOTHING) and not workload.selected_by(selector):
+            if any(workload.selected_by(selector) for workload in _elsewhere(world, workload, selector)):
+                continue
+            message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
+            yield workload.problem((*path, "labelSelector"), message)
+
+
+def cross_namespace(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        selector = compiled(constraint.label_selector)
+        if selector not in (None, NOTHING) and (others := _elsewhere(world, workload, selector)):
+            message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
+            yield workload.problem((*path, "labelSelector"), message)
+
+
+def _elsewhere(world: World, workload: Workload, selector: object) -> list[Workload]:
+    """Workloads of other namespaces that the selector matches while it matches none in its own."""
+    found = [w for w in world.workloads if w.selected_by(selector)]  # type: ignore[arg-type]
+    return [] if any(w.namespace == workload.namespace for w in found) else found
+
+
+def selector_invalid(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        try:
+            from_label_selector(constraint.label_selector)
+        except SelectorError as error:
+            yield workload.problem((*path, "labelSelector"), error.what)
+
+
+def wrong_key(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        keys = [(("topologySpreadConstraints", i), c.topology_key) for i, c in enumerate(workload.spec.topology_spread_constraints)]
+        keys += [(path, term.topology_key) for path, term in pod_terms(workload)]
+        for path, key in keys:
+            if key in NO_LABELS:
+                yield workload.problem((*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}")
+
+
+def min_domains_soft(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        if constraint.min_domains is not None and constraint.when_unsatisfiable != HARD:
+            yield workload.problem((*path, "minDomains"), f"minDomains is only allowed with whenUnsatisfiable: {HARD}")
+
+
+def label_keys_invalid(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        if not constraint.match_label_keys:
+            continue
+        if constraint.label_selector is None:
+            yield workload.problem((*path, "matchLabelKeys"), "matchLabelKeys is only allowed together with labelSelector")
+            continue
+        selector = constraint.label_selector
+        selected = {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
+        for i, key in enumerate(constraint.match_label_keys):
+            if key in selected:
+                yield workload.problem((*path, "matchLabelKeys", i), f"{key} is in labelSelector too")
+
+
+def label_keys_missing(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
+            continue
+        strategy = (workload.subject.document.get("spec") or {}).get("strategy") or {}
+        if "pod-template-hash" not in constraint.match_label_keys and strategy.get("type") != "Recreate":
+            yield workload.problem(path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed")
+
+
+def label_key_not_on_pod(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        present = {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
+        for i, key in enumerate(constraint.match_label_keys):
+            if key not in present:
+                yield workload.problem((*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored")
+
+
+def skew_never_binds(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        if workload.serving and constraint.max_skew >= workload.at_most:
+            message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
+            yield workload.problem((*path, "maxSkew"), message)
+
+
+def zone_soft_only(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        by_zone = {
+            c.when_unsatisfiable: i
+            for i, c in enumerate(workload.spec.topology_spread_constraints)
+            if c.topology_key == ZONE
+        }
+        if workload.serving and SOFT in by_zone and HARD not in by_zone:
+            path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
+            yield workload.problem(path, "spread over zones is a wish only: all replicas may end up in one zone")
+
+
+RULES = (
+    Rule(
+        "ts-no-selector",
+        WARNING,
+        no_selector,
+        summary="Spread constraint without labelSelector",
+        why="A missing selector matches no pods: every domain counts 0 and the constraint never refuses a node.",
+        fix="Add labelSelector with the labels of the pods",
+        source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/pull/117025",
+    ),
+    Rule(
+        "ts-selector-not-self",
+        WARNING,
+        selector_not_self,
+        summary="Spread constraint whose selector does not match the pods themselves",
+        why="Pods that are not counted spread over nothing: they may all go to one domain.",
+        fix="Make labelSelector match the labels of the pod template",
+        source=f"{doc.SPREAD}#implicit-conventions",
+    ),
+    Rule(
+        "ts-selector-invalid",
+        ERROR,
+        selector_invalid,
+        summary="Spread constraint with an invalid labelSelector",
+        why="The API server refuses such pods; one that is stored already makes every attempt to schedule it fail.",
+        fix="Correct the selector",
+        source="https://github.com/kubernetes/kubernetes/issues/111791",
+    ),
+    Rule(
+        "ts-wrong-hostname-key",
+        ERROR,
+        wrong_key,
+        summary="topologyKey that looks like a label of nodes but is none",
+        why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
+        fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
+        source=doc.LABELS,
+    ),
+    Rule(
+        "ts-min-domains-soft",
+        ERROR,
+        min_domains_soft,
+        summary="minDomains together with ScheduleAnyway",
+        why="The API server refuses the pods.",
+        fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
+        source=f"{doc.SPREAD}; {doc.VALIDATION}",
+    ),
+    Rule(
+        "ts-mlk-without-selector",
+        ERROR,
+        label_keys_invalid,
+        summary="matchLabelKeys without labelSelector, or with the same key in it",
+        why="The API server refuses the pods.",
+        fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
+        source=f"{doc.SPREAD}; {doc.VALIDATION}",
+    ),
+    Rule(
+        "ts-mlk-missing",
+        NOTE,
+        label_keys_missing,
+        summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+        why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
+        fix="Add matchLabelKeys: [pod-template-hash]",
+        source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
+    ),
+    Rule(
+        "ts-mlk-key-not-on-pod",
+        WARNING,
+        label_key_not_on_pod,
+        summary="matchLabelKeys names a label that the pods do not have",
+        why="Such a key is ignored without a word.",
+        fix="Add the label to the pod template, or correct the key",
+        source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-skew-never-binds",
+        NOTE,
+        skew_never_binds,
+        summary="maxSkew as large as the number of replicas",
+        why="Such a skew cannot be exceeded: the constraint does nothing.",
+        fix="Lower maxSkew; 1 is the usual value",
+        source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-zone-soft-only",
+        NOTE,
+        zone_soft_only,
+        summary="Spread over zones only as a preference",
+        why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with it.",
+        fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
+        source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-cross-namespace",
+        NOTE,
+        cross_namespace,
+        summary="Spread selector that only matches pods of other namespaces",
+        why="Only pods of the pod's own namespace count, so the constraint does nothing.",
+        fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
+        source=f"{doc.SPREAD}#implicit-conventions",
+    ),
+)

@@ -1,0 +1,96 @@
+"""How long devices for one pod take, and how that grows with nodes, devices and devices that differ.
+
+    python tests/benchmarks/bench_devices.py
+
+Each node has one ResourceSlice of its own; the pod's claim asks for two devices by a CEL selector, on one NUMA node by
+a matchAttribute constraint. ``spread`` is how many models of device there are; every third device is allocated.
+``first`` includes the reading of the slices, ``next`` is a further pod of the same snapshot.
+"""
+
+from __future__ import annotations
+
+import time
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.inventory import inventory_of
+from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+DRIVER = "gpu.example.com"
+SELECTOR = f'device.attributes["{DRIVER}"].model.startsWith("M") && device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
+SIZES = [
+    (500, 8, 4),
+    (1000, 8, 4),
+    (2000, 8, 4),
+    (4000, 8, 4),
+    (2000, 2, 4),
+    (2000, 32, 4),
+    (2000, 8, 1000),
+    (2000, 8, 16000),
+]
+
+
+def main() -> None:
+    print(f"{'nodes':>6} {'per node':>8} {'distinct':>8} {'feasible':>8} {'first s':>8} {'next s':>8}")
+    for nodes, devices, spread in SIZES:
+        view = Snapshot(Cluster.from_objects(list(documents(nodes, devices, spread))))
+        plugin, took = DynamicResources(DynamicResourcesArgs(), Features()), []
+        for position in (0, 1):
+            started = time.perf_counter()
+            info = PodInfo(view.pods.objects[position], view.settings.requests)
+            state = plugin.pre_filter(info, view).state
+            feasible = nodes - sum(int(r.mask.sum()) for r in plugin.filter(info, view, state, None))
+            took.append(time.perf_counter() - started)
+        distinct = inventory_of(view, Features()).distinct
+        print(f"{nodes:6} {devices:8} {distinct:8} {feasible:8} {took[0]:8.3f} {took[1]:8.3f}")
+
+
+def documents(nodes: int, devices: int, spread: int):
+    yield {
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [cel(f'device.driver == "{DRIVER}"')]},
+    }
+    for n in range(nodes):
+        name = f"node-{n:05}"
+        yield {"kind": "Node", "metadata": {"name": name}}
+        yield {
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"slice-{n:05}"},
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": name,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [device(n * devices + d, d, spread) for d in range(devices)],
+            },
+        }
+        results = [
+            {"driver": DRIVER, "pool": name, "device": f"gpu-{d}", "request": "r"} for d in range(n % 3, devices, 3)
+        ]
+        yield claim(f"used-{n:05}", {"allocation": {"devices": {"results": results}}})
+    for p in (0, 1):
+        yield claim(f"claim-{p}", {})
+        spec = {"resourceClaims": [{"name": "gpus", "resourceClaimName": f"claim-{p}"}]}
+        yield {"kind": "Pod", "metadata": {"name": f"pod-{p}", "uid": f"pod-{p}"}, "spec": spec}
+
+
+def device(number: int, position: int, spread: int):
+    attributes = {"model": {"string": f"M{number % spread}"}, "numa": {"int": position % 2}}
+    return {"name": f"gpu-{position}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+
+
+def claim(name: str, status):
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2, "selectors": [cel(SELECTOR)]}}
+    devices = {"requests": [request], "constraints": [{"matchAttribute": f"{DRIVER}/numa"}]}
+    return {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": {"devices": devices}, "status": status}
+
+
+def cel(expression: str):
+    return {"cel": {"expression": expression}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Reports made by hand, as a study would make them."""
+
+from __future__ import annotations
+
+from kschedctl.render.pending import PendingGroup, PendingPods
+from kschedctl.reports.explanation import (
+    CandidateReport,
+    Elimination,
+    Explanation,
+    NearestMiss,
+    NodeReport,
+    PreemptionReport,
+    PreFilterReport,
+    Refusal,
+    StatusReport,
+    VictimReport,
+)
+
+HOSTILE = "\x1b[2J\x9b31m\u202egnp[bold]|`x` <img src=x> @ops #1 https://evil.example\nnew\tline\x07"
+
+CPU = Refusal("NodeResourcesFit", "Insufficient cpu", "cpu: 2 requested, 1 free of 4")
+TAINT = Refusal("TaintToleration", "node(s) had untolerated taint(s)", "taint gpu:NoSchedule is not tolerated")
+
+UNSCHEDULABLE = Explanation(
+    pod="shop/web",
+    verdict="Unschedulable",
+    headline="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
+    message="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
+    advice=("Ask for less cpu",),
+    not_replayed=("plugin Custom",),
+    eliminations=(
+        Elimination("NodeResourcesFit", "Insufficient cpu", 3, 2, NearestMiss("n3", CPU.fact)),
+        Elimination("TaintToleration", TAINT.reason, 1, 0, NearestMiss("n1", TAINT.fact)),
+    ),
+    nodes=(
+        NodeReport("n2", "zone-a", "general", False, (CPU,)),
+        NodeReport("n3", "zone-b", "general", False, (CPU,)),
+        NodeReport("n1", "zone-a", "gpu", False, (TAINT, CPU)),
+        NodeReport("n4", "zone-a", "gpu", False, (CPU, TAINT)),
+    ),
+    preemption=PreemptionReport(
+        asked=True,
+        eligible=True,
+        candidates={
+            "n2": CandidateReport(
+                ("shop/old", "batch/job"),
+                1,
+                (
+                    VictimReport("shop/old", 1000, "ReplicaSet/old", "2026-05-04T08:00:00Z", ("shop/old-budget",)),
+                    VictimReport("batch/job", -5, "", None),
+                ),
+            ),
+            "n3": CandidateReport(("shop/older",), 0, (VictimReport("shop/older", 0, "", None),)),
+        },
+        tied=("n3",),
+        chosen="n3",
+        decided_by="fewest PodDisruptionBudgets violated",
+        unhelpful={"Preemption is not helpful for scheduling": 2},
+    ),
+)
+
+SCHEDULABLE = Explanation(
+    pod="shop/web",
+    verdict="Schedulable",
+    headline="would be scheduled: any of 2 tied nodes",
+    feasible=("n1", "n2", "n3"),
+    score={"NodeResourcesFit": {"n1": 50, "n2": 50, "n3": 10}, "TaintToleration": {"n1": 0, "n2": 0, "n3": 0}},
+    normalized={
+        "NodeResourcesFit": {"n1": 50, "n2": 50, "n3": 10},
+        "TaintToleration": {"n1": 100, "n2": 100, "n3": 100},
+    },
+    weighted={
+        "NodeResourcesFit": {"n1": 50, "n2": 50, "n3": 10},
+        "TaintToleration": {"n1": 300, "n2": 300, "n3": 300},
+    },
+    weights={"NodeResourcesFit": 1, "TaintToleration": 3},
+    total={"n1": 350, "n2": 350, "n3": 310},
+    best=("n1", "n2"),
+    nodes=tuple(NodeReport(name, "", "", True, (), total) for name, total in (("n1", 350), ("n2", 350), ("n3", 310))),
+)
+
+GATED = Explanation(
+    pod="shop/web",
+    verdict="Gated",
+    headline="held back before scheduling: waiting for scheduling gates: [x]",
+    queue={"SchedulingGates": StatusReport("UnschedulableAndUnresolvable", ("waiting for scheduling gates: [x]",))},
+    pre_filter={
+        "NodeAffinity": PreFilterReport("Success", (), tuple(f"n{i}" for i in range(10))),
+        "NodePorts": PreFilterReport("Skip"),
+        "VolumeBinding": PreFilterReport("UnschedulableAndUnresolvable", ("pod has unbound immediate claims",)),
+    },
+)
+
+PENDING = PendingPods(
+    scope="in all namespaces",
+    groups=(
+        PendingGroup("Unschedulable", "3 Insufficient cpu", "0/3 …", ("a/x", "a/y", "b/z"), "kschedctl explain a/x"),
+        PendingGroup("Schedulable", "a node fits now", None, ("c/w",), "kschedctl explain c/w"),
+    ),
+)
+
+HOSTILE_REPORT = Explanation(
+    pod=f"shop/{HOSTILE}",
+    verdict="Unschedulable",
+    headline=HOSTILE,
+    message=HOSTILE,
+    advice=(HOSTILE,),
+    not_replayed=(HOSTILE,),
+    queue={HOSTILE: StatusReport("Unschedulable", (HOSTILE,))},
+    eliminations=(Elimination(HOSTILE, HOSTILE, 1, 1, NearestMiss(HOSTILE, HOSTILE)),),
+    nodes=(NodeReport(HOSTILE, HOSTILE, HOSTILE, False, (Refusal(HOSTILE, HOSTILE, HOSTILE),)),),
+    weighted={HOSTILE: {HOSTILE: 1}},
+    score={HOSTILE: {HOSTILE: 1}},
+    normalized={HOSTILE: {HOSTILE: 1}},
+    total={HOSTILE: 1},
+    best=(HOSTILE,),
+    preemption=PreemptionReport(
+        asked=True,
+        eligible=True,
+        candidates={HOSTILE: CandidateReport((HOSTILE,), 1, (VictimReport(HOSTILE, 0, HOSTILE, None, (HOSTILE,)),))},
+        tied=(HOSTILE,),
+        chosen=HOSTILE,
+        decided_by=HOSTILE,
+        unhelpful={HOSTILE: 1},
+    ),
+)
+
+HOSTILE_PENDING = PendingPods(HOSTILE, (PendingGroup(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),), (HOSTILE,))

@@ -1,0 +1,95 @@
+"""The structured allocator against upstream's own table (structured/internal/allocatortesting; v1.36)."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from golden_cases import table
+from plugin_cases import cases, snapshot
+
+from kschedctl.api.objects import ResourceClaim
+from kschedctl.api.quantity import parse
+from kschedctl.cluster import convert
+from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState
+from kschedctl.scheduler.dynamic_resources.allocator import InvalidPoolsError, Search
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.dynamic_resources.requests import AllocationError, read_claim
+from kschedctl.scheduler.dynamic_resources.results import allocation_result
+
+GATES = {
+    "DRAAdminAccess": "admin_access",
+    "DRAPrioritizedList": "prioritized_list",
+    "DRAPartitionableDevices": "partitionable_devices",
+    "DRADeviceTaints": "device_taints",
+    "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus": "binding_conditions",
+    "DRAConsumableCapacity": "consumable_capacity",
+    "DRAListTypeAttributes": "list_attributes",
+}
+
+
+class IncubatingFeatures(Features):
+    """The table was recorded with the allocator that the scheduler runs by default, whatever the features."""
+
+    stable_allocator = False
+
+
+EXPERIMENTAL = [case["name"] for case in table("draallocator") if case["channel"] == "experimental"]
+"""Constraints on attributes with several values: kube-scheduler v1.36 never asks for the allocator that knows them."""
+
+
+@cases("draallocator", "draallocate", left_out=EXPERIMENTAL)
+def test_allocate(case):
+    features = IncubatingFeatures(**{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()})
+    view = snapshot(case)
+    inventory = Inventory(view, features, state_of(case))
+    claims = [msgspec.convert(document, ResourceClaim) for document in case["claims"]]
+    want = case["want"]
+    try:
+        search = Search(inventory, 0, [read_claim(claim, inventory.classes, features) for claim in claims])
+        found = search.run()
+    except (AllocationError, InvalidPoolsError) as error:
+        assert str(error) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
+        return
+    assert "error" not in want
+    node = view.nodes.names[0]
+    assert plain(found, node, features) == [without_ids(allocation) for allocation in want.get("allocations") or ()]
+
+
+def absent(error):
+    """The table's lister words the absence of a class in its own way."""
+    name = error.partition("device class ")[2].partition(":")[0]
+    return f'deviceclass.resource.k8s.io "{name}" not found'
+
+
+def plain(found, node, features):
+    results = [allocation_result(results, node, features) for results in found or ()]
+    return [without_ids(json.loads(msgspec.json.encode(result))) for result in results]
+
+
+def without_ids(allocation):
+    """Upstream's share IDs are random; parts that are empty are left out."""
+    results = [
+        {key: value for key, value in result.items() if key != "shareID"}
+        for result in allocation.get("devices", {}).get("results", ())
+    ]
+    return {"devices": results, "nodeSelector": allocation.get("nodeSelector")}
+
+
+def state_of(case):
+    def device(text):
+        return tuple(text.split("/")[:3])
+
+    return AllocatedState(
+        frozenset(map(device, case.get("allocatedDevices", ()))),
+        frozenset(map(device, case.get("allocatedSharedDeviceIDs", ()))),
+        {
+            device(name): {capacity: parse(amount) for capacity, amount in amounts.items()}
+            for name, amounts in case.get("allocatedCapacity", {}).items()
+        },
+    )
+
+
+def test_claims_of_the_table_are_claims():
+    assert isinstance(convert({"kind": "ResourceClaim"}), ResourceClaim)

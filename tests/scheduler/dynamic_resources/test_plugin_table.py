@@ -1,0 +1,77 @@
+"""DynamicResources against upstream's own table (plugins/dynamicresources; v1.36)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, shown, snapshot
+
+from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.cycle import PreFilterOutcome
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.framework import Status
+from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.strict_decoding import Duration
+from kschedctl.snapshot.snapshot import Settings
+
+LEFT_OUT = {
+    "DRA-disabled": "without DynamicResourceAllocation no profile has the plugin",
+    "exhausted-resources-in-flight-claim": "allocations that are not written yet are in no snapshot",
+    "other-resources-in-flight-claim": "the same",
+    "timeout": "upstream's clock is stopped there",
+    "prebind-fail-with-binding-timeout": "the devices were allocated just before the table ran",
+    "postfilter-unreserve-podgroup": "upstream edits the claim of a PodGroup there; that is not replayed",
+}
+GATES = {
+    "admin_access": "DRAAdminAccess",
+    "prioritized_list": "DRAPrioritizedList",
+    "partitionable_devices": "DRAPartitionableDevices",
+    "device_taints": "DRADeviceTaints",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "extended_resource": "DRAExtendedResource",
+    "node_allocatable": "DRANodeAllocatableResources",
+    "workload_claims": "DRAWorkloadResourceClaims",
+}
+
+
+@cases("dynamicresources", "dra", left_out=LEFT_OUT)
+def test_plugin(case):
+    pod_level = gate(case, "PodLevelResources", default=False)
+    view = snapshot(case, Settings(Options(pod_level=pod_level)))
+    plugin, info, want = plugin_of(case), pod_info(case, view), case["want"]
+    assert shown(plugin.pre_enqueue(info, view)) == want["preenqueue"]
+    if "prefilter" not in want:
+        return
+    status, state = pre_filter(plugin, info, view)
+    assert status == want["prefilter"]
+    found = filtered(plugin, info, view, state) if "filter" in want and status["code"] == "Success" else {}
+    assert {node: found.get(node, {"code": "Success", "reasons": []}) for node in want.get("filter", {})} == want.get(
+        "filter", {}
+    )
+    if "scores" in want:
+        found = scores(plugin, info, view, want["scores"])
+        assert {part: found[part] for part in ("rawScores", "scores")} == {p: want[p] for p in ("rawScores", "scores")}
+    if "postfilter" in want:
+        assert shown(plugin.post_filter(finished(plugin, info, view)).status) == want["postfilter"]
+
+
+def plugin_of(case):
+    binding = gate(case, "DRADeviceBindingConditions", False) and gate(case, "DRAResourceClaimDeviceStatus", False)
+    features = Features(binding_conditions=binding, **{name: gate(case, g, False) for name, g in GATES.items()})
+    given = case.get("args", {}).get("bindingTimeout")
+    timeout = Duration.parse(given) if given else Duration(600)
+    return DynamicResources(DynamicResourcesArgs(binding_timeout=timeout), features)
+
+
+def finished(plugin, info, view):
+    """A cycle in which this plugin was the only one."""
+    result = plugin.pre_filter(info, view)
+    outcome = PreFilterOutcome(
+        {plugin.name: result}, result.status if result.status.rejected else Status(), plugin.name
+    )
+    everywhere = np.ones(len(view.nodes), np.bool_)
+    order = (plugin.name,) if result.state is not None else ()
+    found = SimpleNamespace(order=order, first=np.zeros(len(view.nodes), np.int64))
+    return SimpleNamespace(pre_filter=outcome, filter=found, considered=everywhere, info=info, view=view)

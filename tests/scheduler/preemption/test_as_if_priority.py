@@ -1,0 +1,142 @@
+"""Would a higher priority help a pod, and whom would it evict: `explain` with another priority or class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, UsageError
+from kschedctl.reports.explanation import Explanation, PreemptionReport
+
+Json = dict[str, Any]
+WEB = "shop/web"
+
+
+def node(name: str) -> Json:
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+
+
+def pod(
+    name: str, cpu: int, priority: int | None = None, node_name: str = "", nominated: str = "", **spec: Any
+) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}
+    spec |= {"containers": [container], "priority": priority, "nodeName": node_name}
+    metadata = {"namespace": "shop", "name": name, "labels": {"app": name}}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"nominatedNodeName": nominated}}
+
+
+def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Json:
+    return {"kind": "PriorityClass", "metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+
+
+def cluster(*more: Json) -> Cluster:
+    """Two full nodes; `web` wants two of the four cores of one of them."""
+    return Cluster.from_objects(
+        [
+            node("a"),
+            node("b"),
+            pod("a-low", 2, 0, "a"),
+            pod("a-high", 2, 100, "a"),
+            pod("b-low", 3, 50, "b"),
+            pod("b-high", 1, 500, "b"),
+            priority_class("gold", 200),
+            priority_class("quiet", 1000, "Never"),
+            *(more or [pod("web", 2)]),
+        ]
+    )
+
+
+def preemption(report: Explanation) -> PreemptionReport:
+    assert report.verdict == "Unschedulable"
+    assert report.preemption is not None
+    return report.preemption
+
+
+def evicted(report: Explanation) -> dict[str, list[str]]:
+    """Node -> the names of the pods that would have to go."""
+    found = preemption(report).candidates
+    return {name: [key.removeprefix("shop/") for key in candidate.victims] for name, candidate in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("asked", "victims", "chosen"),
+    [
+        ({}, {}, None),
+        ({"as_if_priority": 0}, {}, None),
+        ({"as_if_priority": 1}, {"a": ["a-low"]}, "a"),
+        ({"as_if_priority": 50}, {"a": ["a-low"]}, "a"),
+        ({"as_if_priority": 51}, {"a": ["a-low"], "b": ["b-low"]}, "a"),
+        ({"as_if_priority_class": "gold"}, {"a": ["a-low"], "b": ["b-low"]}, "a"),
+        ({"as_if_priority_class": "system-node-critical"}, {"a": ["a-low"], "b": ["b-low"]}, "a"),
+        ({"as_if_priority_class": "gold", "as_if_priority": 1}, {"a": ["a-low"]}, "a"),
+    ],
+    ids=str,
+)
+def test_whom_it_would_evict(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
+    report = kschedctl.explain(cluster(), WEB, **asked)
+    assert evicted(report) == victims
+    assert preemption(report).chosen == chosen
+
+
+def test_a_bigger_pod_has_more_victims() -> None:
+    """Four cores: node a has to be empty, and b-high is out of reach of gold."""
+    report = kschedctl.explain(cluster(pod("web", 4)), WEB, as_if_priority_class="gold")
+    assert evicted(report) == {"a": ["a-high", "a-low"]}
+    assert preemption(report).decided_by == "the only candidate"
+
+
+def test_the_choice_spares_budgets() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": "shop", "name": "keep"},
+        "spec": {"selector": {"matchLabels": {"app": "a-low"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    found = preemption(kschedctl.explain(cluster(pod("web", 2), budget), WEB, as_if_priority=60))
+    assert found.chosen == "b"
+    assert found.decided_by == "fewest PodDisruptionBudget violations"
+    assert found.candidates["a"].pdb_violations == 1
+    assert found.candidates["a"].details[0].budgets == ("shop/keep",)
+
+
+def test_a_class_that_never_preempts() -> None:
+    found = preemption(kschedctl.explain(cluster(), WEB, as_if_priority_class="quiet"))
+    assert (found.eligible, found.why) == (False, "not eligible due to preemptionPolicy=Never.")
+
+
+def test_a_policy_of_the_pod_stays_with_a_number_and_goes_with_a_class() -> None:
+    patient = cluster(pod("web", 2, preemptionPolicy="Never"))
+    assert not preemption(kschedctl.explain(patient, WEB, as_if_priority=200)).eligible
+    assert evicted(kschedctl.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
+
+
+def test_a_higher_priority_need_not_yield_to_nominated_pods() -> None:
+    waiting = [pod("web", 2), node("c"), pod("promised", 4, 100, nominated="c")]
+    assert kschedctl.explain(cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
+    assert kschedctl.explain(cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
+
+
+def test_an_unknown_class() -> None:
+    with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(there are: gold, quiet\)'):
+        kschedctl.explain(cluster(), WEB, as_if_priority_class="platinum")
+
+
+def test_a_manifest_is_admitted_first() -> None:
+    gold = pod("web", 2, priorityClassName="gold")
+    assert evicted(kschedctl.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
+        "a": ["a-low"],
+        "b": ["b-low"],
+    }
+    missing = pod("web", 2, priorityClassName="platinum")
+    with pytest.raises(InputError, match="no PriorityClass with name platinum was found"):
+        kschedctl.explain(cluster(), missing)
+    assert evicted(kschedctl.explain(cluster(missing), WEB)) == {}
+
+
+def test_a_manifest_of_a_pod_that_exists_is_taken_as_it_is() -> None:
+    existing = pod("web", 2, 60, priorityClassName="since-deleted")
+    existing["metadata"]["uid"] = "5f1c"
+    assert evicted(kschedctl.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
