@@ -1,15 +1,15 @@
 """Pods that a real control plane (v1.36) left Pending, with its messages, and pods that it placed, with its scores.
 
 The cluster: twelve nodes in three zones, two of them tainted, one cordoned. ``recordings/pending.json.xz`` holds its
-objects and each Pending pod's FailedScheduling messages, ``recordings/placed.jsonl.xz`` the objects just before a pod
-came, that pod, and what the scheduler logged of it.
+objects and each Pending pod's FailedScheduling messages, ``cluster-info-dump.json.xz`` kubectl's dump of it by file,
+``placed.jsonl.xz`` the objects just before a pod came, that pod, and what the scheduler logged of it. Nothing is left
+out of them but events and fields that scheduling does not read.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +17,104 @@ import pytest
 
 import kschedctl
 
+Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
-PENDING = json.loads(lzma.open(FOLDER / "pending.json.xz").read())
-PLACED = [json.loads(line) for line in lzma.open(FOLDER / "placed.jsonl.xz")]
 
+
+def recorded(name: str) -> list[Any]:
+    with lzma.open(FOLDER / name, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+PENDING, PLACED, DUMP = (
+    recorded("pending.json.xz")[0],
+    recorded("placed.jsonl.xz"),
+    recorded("cluster-info-dump.json.xz")[0],
+)
+TRIED = {pod: messages for pod, messages in PENDING["messages"].items() if messages}
+"""An event can be older than the recording, so any of a pod's messages counts."""
 NEVER_TRIED = {
     "lab/p21-gated": "Gated",
     "lab/p22-other-scheduler": "NotResponsible",
     "lab/p28-dra-claim-missing": "Gated",
     "lab/p33-template-claim-noclass": "Gated",
 }
-"""Pods without a message, and our verdict on them."""
+"""The pods without a message, and our verdict on them."""
+WITH_CLAIMS = {
+    f"{document['metadata']['namespace']}/{document['metadata']['name']}"
+    for document in PENDING["objects"]
+    if document["kind"] == "Pod"
+    and (
+        document["spec"].get("resourceClaims")
+        or any("persistentVolumeClaim" in volume for volume in document["spec"].get("volumes", ()))
+    )
+}
+"""Pods that need objects which a cluster-info dump does not have."""
 
 
-@cache
-def cluster() -> kschedctl.Cluster:
+def one_file(folder: Path) -> list[Path]:
+    """``kubectl get … -A -o json`` of all kinds at once."""
+    path = folder / "all.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": PENDING["objects"]}))
+    return [path]
+
+
+def file_for_each_kind(folder: Path) -> list[Path]:
+    for kind in {document["kind"] for document in PENDING["objects"]}:
+        items = [document for document in PENDING["objects"] if document["kind"] == kind]
+        (folder / f"{kind.lower()}s.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return [folder]
+
+
+def cluster_info_dump(folder: Path) -> list[Path]:
+    """``kubectl cluster-info dump --all-namespaces --output-directory``."""
+    for name, document in DUMP.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(document))
+    return [folder]
+
+
+def explained(cluster: kschedctl.Cluster, pod: str | Json) -> Json:
+    return kschedctl.explain(cluster, pod).to_dict()
+
+
+@pytest.fixture(scope="module")
+def recorded_cluster() -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects(PENDING["objects"])
 
 
-def explained(pod: str) -> dict[str, Any]:
-    return kschedctl.explain(cluster(), pod).to_dict()
+@pytest.mark.parametrize("pod", TRIED)
+def test_message(pod: str, recorded_cluster: kschedctl.Cluster) -> None:
+    assert explained(recorded_cluster, pod)["message"] in TRIED[pod]
 
 
-@pytest.mark.parametrize("pod", [pod for pod, messages in PENDING["messages"].items() if messages])
-def test_message(pod: str) -> None:
-    """An event can be older than the recording, so any of the pod's messages counts."""
-    assert explained(pod)["message"] in PENDING["messages"][pod]
+def test_verdict_without_message(recorded_cluster: kschedctl.Cluster) -> None:
+    assert PENDING["messages"].keys() == TRIED.keys() | NEVER_TRIED.keys()
+    assert {pod: explained(recorded_cluster, pod)["verdict"] for pod in NEVER_TRIED} == NEVER_TRIED
 
 
-@pytest.mark.parametrize("pod", [pod for pod, messages in PENDING["messages"].items() if not messages])
-def test_verdict_without_message(pod: str) -> None:
-    assert explained(pod)["verdict"] == NEVER_TRIED[pod]
+@pytest.mark.parametrize(
+    ("write", "left_out"),
+    [(one_file, set()), (file_for_each_kind, set()), (cluster_info_dump, WITH_CLAIMS)],
+    ids=["one file", "a file for each kind", "cluster-info dump"],
+)
+def test_messages_from_files(write: Any, left_out: set[str], tmp_path: Path) -> None:
+    cluster = kschedctl.Cluster.from_paths(write(tmp_path))
+    wrong = {
+        pod: found for pod in TRIED.keys() - left_out if (found := explained(cluster, pod)["message"]) not in TRIED[pod]
+    }
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("case", PLACED, ids=[case["name"] for case in PLACED])
-def test_scores(case: dict[str, Any]) -> None:
+def test_scores(case: Json) -> None:
     """The scheduler's choice is among our best nodes, and every weighted score is the logged one."""
-    result = case["result"]
-    found = kschedctl.explain(kschedctl.Cluster.from_objects(case["objects"]), case["pod"]).to_dict()
+    found, result = explained(kschedctl.Cluster.from_objects(case["objects"]), case["pod"]), case["result"]
     by_node = {
         node: {plugin: scores[node] for plugin, scores in found["weighted"].items()} for node in found["feasible"]
     }
     assert by_node == {node: scored["plugins"] for node, scored in result["scored"].items()}
     assert found["total"] == {node: scored["final"] for node, scored in result["scored"].items()}
-    assert len(found["feasible"]) == result["feasibleNodes"]
     assert sorted(found["best"]) == sorted(result["best"])
     assert result["chosen"] in found["best"]

@@ -90,7 +90,7 @@ class Collector:
             return self._sharing.pod(obj, where)
         if kind in RESOURCES:
             check_quantities(RESOURCES[kind](obj), where)
-        return self._sharing.node(obj) if kind == "Node" else obj
+        return obj
 
     def wanted(self, kind: str, version: str, place: Place) -> bool:
         """Whether to read an object of this kind. Raises InputError where it is no object at all."""

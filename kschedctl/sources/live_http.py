@@ -1,6 +1,6 @@
 """GET requests to an API server, the only ones that there are: each is bounded in time and tries, nothing is half-read.
 
-What went wrong is a ClusterError, one line; what a caller can cope with is a Refused.
+What went wrong is a ClusterError, one line; what a caller can cope with is a RefusedError.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
 
 from kschedctl.errors import ClusterError
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TRIES = 5
@@ -36,7 +37,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     code: int = 0
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server answered 4xx: ``code``, and its own words."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -53,35 +54,36 @@ class Server:
 
     host: str
     pool: urllib3.PoolManager
-    headers: Callable[[], Mapping[str, str]]
+    headers: Callable[[], urllib3.HTTPHeaderDict]
     seconds: float = REQUEST_SECONDS
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     answered: list[bool] = field(default_factory=list)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The body of the answer. Raises Refused, ClusterError."""
+        """The body of the answer. Raises RefusedError, ClusterError."""
         return self.decoded(path, query, lambda body: body)
 
-    def decoded(self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], Any]) -> Any:
+    def decoded(self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T]) -> T:
         """What ``decode`` makes of the body; one that it cannot decode is asked for again. Raises as ``get``."""
-        for wait in self._waits():
+        number = 0
+        while True:
             try:
                 return decode(self._body(path, query))
-            except _TryAgain as error:
-                wait(error)
+            except _PassingError as error:
+                self._pause(error, number)
             except msgspec.DecodeError as error:
-                wait(_TryAgain(f"answered with something else than was asked for: {error}"))
-        raise AssertionError("unreachable")
+                self._pause(_PassingError(f"answered something else than was asked for: {error}"), number)
+            number += 1
 
     def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
         """The lines of a long answer as they come, for so many seconds, or until none came for ``idle`` seconds.
 
-        Ends also when the connection does: the caller goes on from what it has. Raises Refused, ClusterError.
+        Ends also when the connection does: the caller goes on from what it has. Raises RefusedError, ClusterError.
         """
         try:
             response = self._open(path, query, idle or seconds + IDLE_SECONDS)
-        except _TryAgain as error:
+        except _PassingError as error:
             log.debug("%s: %s", path, error)
             return
         try:
@@ -91,18 +93,13 @@ class Server:
         finally:
             response.close()
 
-    def _waits(self) -> Iterator[Callable[[_TryAgain], None]]:
-        """For each try what to call when it failed: it sleeps, or raises ClusterError after the last one."""
-        for number in range(TRIES):
-
-            def wait(error: _TryAgain, number: int = number) -> None:
-                if number == TRIES - 1 or (error.at_once and not self.answered):
-                    raise ClusterError(str(error), where=self.host, hint=error.hint) from None
-                pause = min(max(error.seconds, 0.2 * 2**number), LONGEST_WAIT)
-                log.debug("%s: %s; again in %.1f s", self.host, error, pause)
-                self.sleep(pause)
-
-            yield wait
+    def _pause(self, failure: _PassingError, number: int) -> None:
+        """Wait before the next try, the longer the more there were. Raises ClusterError after the last one."""
+        if number == TRIES - 1 or (failure.at_once and not self.answered):
+            raise ClusterError(str(failure), where=self.host, hint=failure.hint) from None
+        seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
+        log.debug("%s: %s; again in %.1f s", self.host, failure, seconds)
+        self.sleep(seconds)
 
     def _body(self, path: str, query: Mapping[str, str] | None) -> bytes:
         end = self.clock() + self.seconds
@@ -112,23 +109,27 @@ class Server:
             for chunk in response.stream(CHUNK, decode_content=True):
                 chunks.append(chunk)
                 if self.clock() > end:
-                    raise _TryAgain(f"no whole answer within {self.seconds:g} s", hint="--request-timeout allows more")
+                    response.close()
+                    raise _PassingError(
+                        f"no whole answer within {self.seconds:g} s", hint="--request-timeout allows more"
+                    )
         except (HTTPError, OSError) as error:
-            raise _TryAgain(f"connection lost: {_words(error)}") from None
-        finally:
-            response.close() if response.length_remaining else response.release_conn()
+            response.close()
+            raise _PassingError(f"connection lost: {_words(error)}") from None
         return b"".join(chunks)
 
     def _open(self, path: str, query: Mapping[str, str] | None, idle: float) -> urllib3.BaseHTTPResponse:
-        """The answer of which the body is still to be read, its status 200. Raises Refused, ClusterError, _TryAgain."""
+        """The answer of which the body is still to be read, its status 200. Raises RefusedError, ClusterError, _PassingError."""
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, self.seconds), read=idle)
+        headers = self.headers()
+        headers.update({"Accept": "application/json", "Accept-Encoding": "gzip"})
         log.debug("GET %s", url)
         try:
             response = self.pool.request(
                 "GET",
                 url,
-                headers={"Accept": "application/json", "Accept-Encoding": "gzip", **self.headers()},
+                headers=headers,
                 timeout=timeout,
                 preload_content=False,
                 retries=False,
@@ -147,12 +148,14 @@ class Server:
         message = _message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == 401:
             hint = "check the credentials of this kubeconfig context"
-            return ClusterError(f"the API server does not accept our credentials: {message}", where=self.host, hint=hint)
+            return ClusterError(
+                f"the API server does not accept our credentials: {message}", where=self.host, hint=hint
+            )
         if code in AGAIN:
-            return _TryAgain(f"the API server answers {code}: {message}", seconds=_retry_after(response))
+            return _PassingError(f"the API server answers {code}: {message}", seconds=_retry_after(response))
         if 300 <= code < 400:
             return ClusterError(f"no API server, but a redirection ({code})", where=self.host)
-        return Refused(code, message)
+        return RefusedError(code, message)
 
     def _unreachable(self, error: Exception) -> Exception:
         if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
@@ -160,10 +163,10 @@ class Server:
             return ClusterError(f"no trusted connection: {_words(error)}", where=self.host, hint=hint)
         at_once = isinstance(error, NewConnectionError)
         what = "cannot be reached" if at_once else "no answer"
-        return _TryAgain(f"{what}: {_words(error)}", at_once=at_once)
+        return _PassingError(f"{what}: {_words(error)}", at_once=at_once)
 
 
-class _TryAgain(Exception):
+class _PassingError(Exception):
     """May pass. ``seconds``: not before; ``at_once``: do not insist if the server was never there."""
 
     def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
@@ -201,4 +204,7 @@ def _words(error: BaseException) -> str:
     """What happened without urllib3's wrapping: ``Connection refused``."""
     inner = getattr(error, "reason", None) or error.__context__ or error
     text = str(inner if isinstance(inner, BaseException) else error)
-    return " ".join(text.rpartition("] ")[2].rpartition("Failed to establish a new connection: ")[2].split()) or type(error).__name__
+    return (
+        " ".join(text.rpartition("] ")[2].rpartition("Failed to establish a new connection: ")[2].split())
+        or type(error).__name__
+    )

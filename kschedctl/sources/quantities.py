@@ -6,6 +6,7 @@ What counts as impossible is what the snapshot cannot count: kschedctl/snapshot/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from kschedctl.api.objects import Node, PersistentVolume, PersistentVolumeClaim, PodSpec, Resources, RuntimeClass
@@ -22,10 +23,15 @@ def check_quantities(found: Found, where: Callable[[], Place]) -> None:
     for path, resources in found:
         for name, text in resources.items():
             try:
-                amounts(quantities({name: text}))
+                _check(name, text)
             except QuantityError as error:
                 at = f".{name}" if name.isidentifier() else f"[{name}]"
                 raise where().error(error.what, path + at, hint=error.hint) from None
+
+
+@lru_cache(maxsize=65536, typed=True)
+def _check(name: str, text: str | int | float) -> None:
+    amounts(quantities({name: text}))
 
 
 def pod_resources(spec: PodSpec) -> Found:

@@ -1,4 +1,4 @@
-"""Objects made to share what they have in common: pods of one template take a tenth of the memory.
+"""Pods of one template made to share what they have in common, which is a tenth of the memory.
 
 It also makes pods that are alike quick to find: what they share are the same objects.
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Condition, Node, Pod, PodSpec, PodStatus, Volume
+from kschedctl.api.objects import Condition, Pod, PodSpec, PodStatus, Volume
 from kschedctl.sources.place import Place
 from kschedctl.sources.quantities import check_quantities, pod_resources
 
@@ -48,11 +48,6 @@ class Sharing:
             owner_references=self._part(meta.owner_references),
         )
         return Pod(meta, self._spec(spec, where), self._status(status, bool(spec.node_name)))
-
-    def node(self, node: Node) -> Node:
-        """An equal node, its images shared with the other nodes."""
-        images = tuple(map(self._part, node.status.images))
-        return replace(node, status=replace(node.status, images=images))
 
     def _spec(self, spec: PodSpec, where: Callable[[], Place]) -> PodSpec:
         """Only the node's name is the pod's own."""

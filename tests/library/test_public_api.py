@@ -1,0 +1,114 @@
+"""The Python library as README shows it: Cluster, explain, errors, and the document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import kschedctl
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+}
+
+
+def pod(name, cpu, **spec):
+    requests = {"resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [{"name": "main", **requests}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
+
+
+def test_explain_a_pod_of_the_cluster():
+    cluster = kschedctl.Cluster.from_objects([NODE, pod("web", "3")])
+    report = kschedctl.explain(cluster, "shop/web")
+    assert report.verdict == "Unschedulable"
+    assert report.to_dict()["firstFail"]["n1"]["reasons"] == ["Insufficient cpu"]
+
+
+def test_explain_a_manifest():
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1"))
+    assert (report.verdict, report.best) == ("Schedulable", ("n1",))
+
+
+def test_the_document_is_json_with_version_and_kind():
+    document = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1")).to_dict()
+    assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Explanation")
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_lists_are_flattened_and_other_kinds_skipped():
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    both = {"apiVersion": "v1", "kind": "List", "items": [NODE, secret, pod("web", "3")]}
+    cluster = kschedctl.Cluster.from_objects([both])
+    assert ([node.metadata.name for node in cluster.nodes], [p.key for p in cluster.pods]) == (["n1"], ["shop/web"])
+
+
+def test_configuration():
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "mine", "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}}}],
+    }
+    cluster = kschedctl.Cluster.from_objects([NODE], config=config)
+    assert kschedctl.explain(cluster, pod("new", "3", schedulerName="mine")).verdict == "Schedulable"
+    assert kschedctl.explain(cluster, pod("new", "3")).verdict == "NotResponsible"
+
+
+@pytest.mark.parametrize(("on", "verdict"), [(True, "Unschedulable"), (False, "Schedulable")])
+def test_feature_gates(on, verdict):
+    gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
+    cluster = kschedctl.Cluster.from_objects([NODE], feature_gates=gates)
+    assert kschedctl.explain(cluster, pod("new", "1", resources={"requests": {"cpu": "3"}})).verdict == verdict
+
+
+def test_admit_merges_label_keys_of_pods_that_are_not_bound():
+    """Without it matchLabelKeys of an affinity term of a pod that exists already are history."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "matchLabelKeys": ["hash"],
+    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    old, new = pod("old", "0", nodeName="n1"), pod("new", "0", affinity=affinity)
+    old["metadata"]["labels"], new["metadata"]["labels"] = {"app": "web", "hash": "1"}, {"app": "web", "hash": "2"}
+    node = {**NODE, "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}}
+    verdicts = [
+        kschedctl.explain(kschedctl.Cluster.from_objects([node, old, new], admit=admit), "shop/new").verdict
+        for admit in (False, True)
+    ]
+    assert verdicts == ["Unschedulable", "Schedulable"]
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: kschedctl.explain(kschedctl.Cluster.from_objects([]), "shop/web"), "shop/web"),
+        (lambda: kschedctl.Cluster.from_objects([{"kind": "Pod", "metadata": {"name": 1}}]), "Pod"),
+        (lambda: kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "much")), "much"),
+        (lambda: kschedctl.explain(kschedctl.Cluster.from_objects([NODE], config={"kind": "X"}), pod("new", "1")), "X"),
+    ],
+    ids=["no such pod", "field of the wrong type", "unreadable quantity", "not a scheduler configuration"],
+)
+def test_errors_are_one_line(act, message):
+    with pytest.raises(kschedctl.KschedctlError) as raised:
+        act()
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_cluster_without_nodes():
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([]), pod("new", "1"))
+    assert (report.verdict, report.message) == ("Unschedulable", "no nodes available to schedule pods")
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """``kschedctl --help`` must feel instant."""
+    code = "import sys, kschedctl; print({'numpy', 'msgspec', 'yaml', 'rich'} & sys.modules.keys())"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"

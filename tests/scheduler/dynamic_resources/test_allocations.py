@@ -1,0 +1,39 @@
+"""What would be allocated on each node, against kube-scheduler's own allocations in the golden cases."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from golden_cases import SETTINGS, family_lines, table
+
+import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.explain import find_pod
+
+CASES = table("allocations")
+
+
+@cache
+def documents(family):
+    wanted = {case["id"] for case in CASES if case["family"] == family}
+    return {found["id"]: found for found in map(json.loads, family_lines(family)) if found["id"] in wanted}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_allocations(case):
+    document = documents(case["family"])[case["id"]]
+    settings = {key: document[source] for key, source in SETTINGS.items() if source in document}
+    scheduler = Scheduler(kschedctl.Cluster.from_objects(document["objects"], **settings))
+    pod = find_pod(scheduler, document["pod"])
+    framework = scheduler.framework(pod.spec.scheduler_name)
+    cycle, plugin = scheduler.cycle(framework, pod), framework.plugins["DynamicResources"]
+    state = cycle.pre_filter.results["DynamicResources"].state
+    rows = cycle.view.nodes.index
+    found = {node: plugin.allocations(cycle.info, cycle.view, state, rows[node]) for node in case["want"]}
+    assert found == {node: list(map(complete, claims)) for node, claims in case["want"].items()}
+
+
+def complete(allocation):
+    return {**allocation, "devices": allocation.get("devices", {})}
