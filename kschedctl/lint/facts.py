@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
 from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.cluster import Cluster
-from kschedctl.lint.cluster_workloads import owner_of
+from kschedctl.lint.cluster_workloads import Owner, owner_of, pods_by_owner
 from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -23,6 +24,7 @@ from kschedctl.snapshot.snapshot import Snapshot
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.int64]
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 REPELLING = ("NoSchedule", "NoExecute")
@@ -99,6 +101,38 @@ class Facts:
         rows = np.flatnonzero(mask).tolist()
         shown = ", ".join(self.view.nodes.names[row] for row in rows[:limit])
         return shown + (f" and {len(rows) - limit:,} more" if len(rows) > limit else "")
+
+    # -- room ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def owners(self) -> dict[Owner, list[Pod]]:
+        """The pods of each controller."""
+        return pods_by_owner(self.cluster)
+
+    def rows_of(self, workload: Workload) -> list[int]:
+        """The nodes on which the workload has pods now, one entry a pod."""
+        index = self.view.nodes.index
+        pods = self.owners.get((workload.kind, workload.namespace, workload.subject.name), ())
+        return [index[pod.spec.node_name] for pod in pods if pod.spec.node_name in index]
+
+    @cached_property
+    def free(self) -> Amounts:
+        """(N, R): what is left on each node."""
+        return self.view.allocatable - self.view.requested
+
+    def requests(self, workload: Workload) -> Amounts:
+        """(R,): what one of its pods requests, itself counted in the column of pods."""
+        amounts = self._info(workload, self.view).requests
+        known = {name: amount for name, amount in amounts.items() if name in self.view.resources}
+        wanted = self.view.matrix([known])[0]
+        wanted[self.view.resources["pods"]] = 1
+        return wanted
+
+    def unknown_resources(self, workload: Workload) -> list[str]:
+        """The resources that it requests and that no node offers."""
+        amounts = self._info(workload, self.view).requests
+        offered = {name for name, column in self.view.resources.items() if self.view.allocatable[:, column].any()}
+        return sorted(name for name, amount in amounts.items() if amount and name not in offered and is_counted(name))
 
     # -- replays -------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,9 @@ def _terms(workload: Workload, affinity: PodAffinity | None, name: str) -> Itera
         namespaces = frozenset((workload.namespace,) if own_only else term.namespaces)
         mine = workload.namespace in namespaces or elsewhere == EVERYTHING
         mine = mine and selector != NOTHING and workload.selected_by(selector)
-        mine = mine and not any(k in (*workload.labels, *ADDED_LABELS.get(workload.kind, ())) for k in term.mismatch_label_keys)
+        mine = mine and not any(
+            k in (*workload.labels, *ADDED_LABELS.get(workload.kind, ())) for k in term.mismatch_label_keys
+        )
         versions = not any(key in ADDED_LABELS.get(workload.kind, ()) for key in term.match_label_keys)
         path = ("affinity", name, REQUIRED, i)
         yield Term(path, term.topology_key, selector, namespaces, elsewhere, mine, versions)

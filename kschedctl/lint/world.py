@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
@@ -65,7 +67,9 @@ class World:
         for subject in subjects:
             try:
                 if (workload := workload_of(subject)) is not None:
-                    workloads += [] if workload.owned else [workload]
+                    faulty = list(_bad_quantities(workload))
+                    invalid += faulty
+                    workloads += [] if workload.owned or faulty else [workload]
                 elif subject.kind in TYPED:
                     value = msgspec.convert(without_nulls(subject.document), TYPED[subject.kind])
                     items[subject.kind].append(Item(subject, value))
@@ -81,7 +85,9 @@ class World:
     def of_cluster(cls, cluster: Cluster) -> World:
         """Everything in a cluster."""
         items = {
-            kind: tuple(Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in getattr(cluster, FIELDS[kind]))
+            kind: tuple(
+                Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in getattr(cluster, FIELDS[kind])
+            )
             for kind in TYPED
         }
         return cls(tuple(cluster_workloads(cluster)), items, cluster)
@@ -144,6 +150,19 @@ def _subject(document: Mapping[str, Any], place: Place) -> Subject:
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or "")
     return Subject(kind, name, namespace, document, place)
+
+
+def _bad_quantities(workload: Workload) -> Iterator[Problem]:
+    """Requests and limits that cannot be read."""
+    spec = workload.spec
+    for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
+            for part, amounts in (("requests", container.resources.requests), ("limits", container.resources.limits)):
+                for name, text in amounts.items():
+                    try:
+                        quantities({name: text})
+                    except QuantityError as error:
+                        yield workload.problem((field_name, i, "resources", part, name), f"{text}: {error.what}")
 
 
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")

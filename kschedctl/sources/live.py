@@ -189,7 +189,7 @@ def _pool(configuration: Configuration) -> Any:
 def _headers(configuration: Configuration, access: Access, user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
     """Who we are, or whom we act for; a token that expired is renewed."""
     headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
-    settings: Mapping[str, Any] = configuration.auth_settings()  # type: ignore[assignment]
+    settings: Mapping[str, Any] = configuration.auth_settings()
     for setting in settings.values():
         if setting["in"] == "header" and setting["value"]:
             headers[setting["key"]] = str(setting["value"]).strip()

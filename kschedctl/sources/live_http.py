@@ -119,7 +119,7 @@ class Server:
         return b"".join(chunks)
 
     def _open(self, path: str, query: Mapping[str, str] | None, idle: float) -> urllib3.BaseHTTPResponse:
-        """The answer of which the body is still to be read, its status 200. Raises RefusedError, ClusterError, _PassingError."""
+        """An answer 200 of which the body is still to be read. Raises RefusedError, ClusterError, _PassingError."""
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, self.seconds), read=idle)
         headers = self.headers()

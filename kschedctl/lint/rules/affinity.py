@@ -36,7 +36,11 @@ def null_selector(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for path, term in pod_terms(workload):
             if term.label_selector is None:
-                effect = "the pod can never be scheduled" if "podAffinity" in path and PREFERRED not in path else "it does nothing"
+                effect = (
+                    "the pod can never be scheduled"
+                    if "podAffinity" in path and PREFERRED not in path
+                    else "it does nothing"
+                )
                 yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
@@ -51,7 +55,9 @@ def weight_range(world: World) -> Iterator[Problem]:
         for name, part in parts:
             for i, term in enumerate(part.preferred_during_scheduling_ignored_during_execution if part else ()):
                 if not 1 <= term.weight <= 100:
-                    yield workload.problem(("affinity", name, PREFERRED, i, "weight"), f"{term.weight} is not in 1 to 100")
+                    yield workload.problem(
+                        ("affinity", name, PREFERRED, i, "weight"), f"{term.weight} is not in 1 to 100"
+                    )
 
 
 def anti_affinity_over_domains(world: World) -> Iterator[Problem]:
@@ -89,13 +95,17 @@ def target_absent(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for term in required_terms(workload):
             namespaces = term.namespaces_in(facts.view.namespace_labels, workload.namespace)
-            if term.selects_itself or any(w.selected_by(term.selector) and w.namespace in namespaces for w in world.workloads):
+            if term.selects_itself or any(
+                w.selected_by(term.selector) and w.namespace in namespaces for w in world.workloads
+            ):
                 continue
             if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.nothing:
                 continue
             cycle = facts.replay(workload)
             if cycle is not None and cycle.error is None and not len(cycle.feasible):
-                yield workload.problem(term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}')
+                yield workload.problem(
+                    term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
+                )
 
 
 def unlabelled_nodes(world: World) -> Iterator[Problem]:

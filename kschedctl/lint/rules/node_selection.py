@@ -35,7 +35,12 @@ def one_node_matches(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         found = facts.selected(workload)
-        if workload.kind != "DaemonSet" and len(facts) > 1 and found.sum() == 1 and (workload.serving or workload.kind == "Deployment"):
+        if (
+            workload.kind != "DaemonSet"
+            and len(facts) > 1
+            and found.sum() == 1
+            and (workload.serving or workload.kind == "Deployment")
+        ):
             yield workload.problem(where(workload), f"only node {facts.names(found)} matches {demands(workload)}")
 
 
@@ -59,7 +64,9 @@ def preferred_dead(world: World) -> Iterator[Problem]:
                 continue
             scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.uses_name, int)
             if len(facts) and not scores.any():
-                yield workload.problem(("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect")
+                yield workload.problem(
+                    ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"
+                )
 
 
 def node_name_pin(world: World) -> Iterator[Problem]:
@@ -70,7 +77,9 @@ def node_name_pin(world: World) -> Iterator[Problem]:
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             yield workload.problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind != "Pod":
-            yield workload.problem(("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it")
+            yield workload.problem(
+                ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
+            )
 
 
 def kubelet_settable_label(world: World) -> Iterator[Problem]:
@@ -78,7 +87,9 @@ def kubelet_settable_label(world: World) -> Iterator[Problem]:
         for key in workload.spec.node_selector:
             name = key.lower()
             if any(word in name for word in ISOLATION_WORDS) and not key.startswith(RESTRICTED_PREFIX):
-                yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
+                yield workload.problem(
+                    ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
+                )
 
 
 def node_pool_impossible(world: World) -> Iterator[Problem]:
@@ -88,7 +99,9 @@ def node_pool_impossible(world: World) -> Iterator[Problem]:
             continue
         if not any(_pool_fits(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
-            yield workload.problem(where(workload), f"no NodePool ({names}) can make a node that meets {demands(workload)}")
+            yield workload.problem(
+                where(workload), f"no NodePool ({names}) can make a node that meets {demands(workload)}"
+            )
 
 
 def _pool_fits(pool: Mapping[str, Any], workload: Workload) -> bool:
@@ -119,7 +132,9 @@ def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
             continue
         both = [v.allowed for v in (offered, values) if v.allowed is not None]
         left = frozenset.intersection(*both) - offered.excluded - values.excluded if both else None
-        if values.present is False or (left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)):
+        if values.present is False or (
+            left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)
+        ):
             return False
     return True
 

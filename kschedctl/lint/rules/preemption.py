@@ -45,7 +45,9 @@ def cross_node(world: World) -> Iterator[Problem]:
                 continue
             cycle = facts.replay(workload)
             if cycle is not None and cycle.error is None and not len(cycle.feasible):
-                message = f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
+                message = (
+                    f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
+                )
                 yield workload.problem(term.path, message)
 
 
@@ -54,7 +56,9 @@ def victims_long_grace(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         grace = workload.spec.termination_grace_period_seconds or 0
         if grace >= LONG_GRACE_SECONDS and world.priority(workload) < highest:
-            message = f"pods that evict it (priority {highest:,} against {world.priority(workload):,}) wait up to {grace:,} s"
+            message = (
+                f"pods that evict it (priority {highest:,} against {world.priority(workload):,}) wait up to {grace:,} s"
+            )
             yield workload.problem(("terminationGracePeriodSeconds",), message)
 
 

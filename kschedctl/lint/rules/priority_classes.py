@@ -68,7 +68,9 @@ def no_description(world: World) -> Iterator[Problem]:
 def never_but_urgent(world: World) -> Iterator[Problem]:
     for subject, item in world.linted("PriorityClass"):
         said = f"{item.metadata.name} {item.description}".lower()
-        words = [word for word in EVICTING_WORDS if word in said and f"non-{word}" not in said and f"not {word}" not in said]
+        words = [
+            word for word in EVICTING_WORDS if word in said and f"non-{word}" not in said and f"not {word}" not in said
+        ]
         if item.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)

@@ -36,7 +36,9 @@ def system_critical_in_user_namespace(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         name, namespace = workload.spec.priority_class_name, workload.subject.namespace
         if name.startswith(RESERVED_PREFIX) and namespace and "system" not in namespace:
-            yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
+            yield workload.problem(
+                ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
+            )
 
 
 def deleted_in_use(world: World) -> Iterator[Problem]:

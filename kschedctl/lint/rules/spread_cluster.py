@@ -136,7 +136,9 @@ def _uneven(world: World, spreads: list[HardSpread], replicas: int) -> bool:
         for inner in spreads:
             if inner is outer or not outer.eligible.any():
                 continue
-            pairs = np.unique(np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible], axis=1)
+            pairs = np.unique(
+                np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible], axis=1
+            )
             rooms = np.unique(pairs[0], return_counts=True)[1] * inner.constraint.max_skew
             if rooms.min() < replicas // len(rooms):
                 return True
@@ -179,7 +181,9 @@ def default_hard_with_autoscaler(world: World) -> Iterator[Problem]:
             if autoscaler and any(constraint.get("whenUnsatisfiable") == HARD for constraint in defaults):
                 path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
                 message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
-                yield Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", ""))).problem(path, message)
+                yield Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", ""))).problem(
+                    path, message
+                )
 
 
 def scale_from_zero(world: World) -> Iterator[Problem]:
@@ -210,7 +214,12 @@ def inconsistent_group(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
         for other in world.by_namespace[workload.namespace]:
-            if other is workload or selector is None or not other.selected_by(selector) or not workload.selected_by(selector):
+            if (
+                other is workload
+                or selector is None
+                or not other.selected_by(selector)
+                or not workload.selected_by(selector)
+            ):
                 continue
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:

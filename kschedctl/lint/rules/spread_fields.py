@@ -70,11 +70,16 @@ def selector_invalid(world: World) -> Iterator[Problem]:
 
 def wrong_key(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        keys = [(("topologySpreadConstraints", i), c.topology_key) for i, c in enumerate(workload.spec.topology_spread_constraints)]
+        keys = [
+            (("topologySpreadConstraints", i), c.topology_key)
+            for i, c in enumerate(workload.spec.topology_spread_constraints)
+        ]
         keys += [(path, term.topology_key) for path, term in pod_terms(workload)]
         for path, key in keys:
             if key in NO_LABELS:
-                yield workload.problem((*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}")
+                yield workload.problem(
+                    (*path, "topologyKey"), f"{key} is not a label of nodes", f"Write {NO_LABELS[key]}"
+                )
 
 
 def min_domains_soft(world: World) -> Iterator[Problem]:
@@ -88,7 +93,9 @@ def label_keys_invalid(world: World) -> Iterator[Problem]:
         if not constraint.match_label_keys:
             continue
         if constraint.label_selector is None:
-            yield workload.problem((*path, "matchLabelKeys"), "matchLabelKeys is only allowed together with labelSelector")
+            yield workload.problem(
+                (*path, "matchLabelKeys"), "matchLabelKeys is only allowed together with labelSelector"
+            )
             continue
         selector = constraint.label_selector
         selected = {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
@@ -103,7 +110,9 @@ def label_keys_missing(world: World) -> Iterator[Problem]:
             continue
         strategy = (workload.subject.document.get("spec") or {}).get("strategy") or {}
         if "pod-template-hash" not in constraint.match_label_keys and strategy.get("type") != "Recreate":
-            yield workload.problem(path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed")
+            yield workload.problem(
+                path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed"
+            )
 
 
 def label_key_not_on_pod(world: World) -> Iterator[Problem]:
@@ -111,7 +120,9 @@ def label_key_not_on_pod(world: World) -> Iterator[Problem]:
         present = {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
         for i, key in enumerate(constraint.match_label_keys):
             if key not in present:
-                yield workload.problem((*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored")
+                yield workload.problem(
+                    (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
+                )
 
 
 def skew_never_binds(world: World) -> Iterator[Problem]:

@@ -30,7 +30,11 @@ def tolerate_all(world: World) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or "system" in workload.namespace:
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", "NoSchedule", "NoExecute"):
+            if (
+                not toleration.key
+                and toleration.operator == "Exists"
+                and toleration.effect in ("", "NoSchedule", "NoExecute")
+            ):
                 message = f"tolerates every {toleration.effect or ''} taint: it also goes to nodes that are broken or not its own"
                 yield workload.problem(("tolerations", i), " ".join(message.split()))
 
@@ -40,7 +44,9 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
         if workload.kind == "DaemonSet":
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if toleration.toleration_seconds is None and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE)):
+            if toleration.toleration_seconds is None and any(
+                tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE)
+            ):
                 yield workload.problem(("tolerations", i), "its pods stay on a dead node for ever and are not replaced")
 
 
@@ -54,7 +60,9 @@ def seconds_on_no_schedule(world: World) -> Iterator[Problem]:
 
 def taint_nobody_tolerates(world: World) -> Iterator[Problem]:
     nodes = world.facts.view.nodes
-    sets = {info.spec.tolerations for info in world.facts.view.pods.infos} | {w.spec.tolerations for w in world.workloads}
+    sets = {info.spec.tolerations for info in world.facts.view.pods.infos} | {
+        w.spec.tolerations for w in world.workloads
+    }
     specific = [tuple(t for t in tolerations if t.key) for tolerations in sets]
     where: dict[Taint, list[int]] = {}
     for row, node in enumerate(nodes.objects):
@@ -74,18 +82,24 @@ def tolerate_without_attract(world: World) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            held = [any(own_taint(t.key) and t.effect in REPELLING and tolerates(toleration, t) for t in s) for s in sets]
+            held = [
+                any(own_taint(t.key) and t.effect in REPELLING and tolerates(toleration, t) for t in s) for s in sets
+            ]
             tainted = np.array(held, np.bool_)[which]
             usable = facts.eligible(workload) & _offering(world, workload)
             elsewhere = usable & ~tainted
             if (usable & tainted).any() and elsewhere.any():
-                message = f"tolerates the taint of {tainted.sum():,} nodes, but may also go to {elsewhere.sum():,} others"
+                message = (
+                    f"tolerates the taint of {tainted.sum():,} nodes, but may also go to {elsewhere.sum():,} others"
+                )
                 yield workload.problem(("tolerations", i), message)
 
 
 def special_hardware_untainted(world: World) -> Iterator[Problem]:
     view = world.facts.view
-    repelled = np.array([any(t.effect in REPELLING for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[view.nodes.taint_sets[1]]
+    repelled = np.array([any(t.effect in REPELLING for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
+        view.nodes.taint_sets[1]
+    ]
     for name, column in view.resources.items():
         offering = view.allocatable[:, column] > 0
         open_ = offering & ~repelled
@@ -101,7 +115,11 @@ def dead_toleration(world: World) -> Iterator[Problem]:
         if workload.kind == "DaemonSet":
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if toleration.key and own_taint(toleration.key) and not any(tolerates(toleration, taint) for taint in taints):
+            if (
+                toleration.key
+                and own_taint(toleration.key)
+                and not any(tolerates(toleration, taint) for taint in taints)
+            ):
                 alike = next((t for t in taints if t.key == toleration.key), None)
                 hint = f"; there is {_text(alike)}" if alike else ""
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
@@ -122,7 +140,12 @@ def all_eligible_cordoned(world: World) -> Iterator[Problem]:
 def _offering(world: World, workload: Workload) -> np.ndarray:  # type: ignore[type-arg]
     """(N,): nodes that offer all the extended resources that the workload asks for."""
     view = world.facts.view
-    wanted = {name for c in workload.spec.containers for name in (*c.resources.requests, *c.resources.limits) if is_extended(name)}
+    wanted = {
+        name
+        for c in workload.spec.containers
+        for name in (*c.resources.requests, *c.resources.limits)
+        if is_extended(name)
+    }
     found = np.ones(len(view.nodes), np.bool_)
     for name in wanted:
         found &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
