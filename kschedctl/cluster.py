@@ -58,6 +58,25 @@ CLUSTER_SCOPED = frozenset(
 )
 
 
+class Picture(msgspec.Struct, frozen=True, rename="camel"):
+    """Which live cluster was read, when, and what moved meanwhile.
+
+    ``resource_versions``: of the list of each kind; ``changed``: how many objects of a kind changed between the first
+    list and the last, and are taken in; ``leader``: the instance of kube-scheduler that leads; ``configured_by``: where
+    its configuration was found.
+    """
+
+    server: str
+    context: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+    server_version: str = ""
+    read_at: str = ""
+    resource_versions: dict[str, str] = {}
+    changed: dict[str, int] = {}
+    leader: str = ""
+    configured_by: str = ""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Objects by kind, each tuple sorted by namespace and name; no two of a kind share both.
@@ -65,7 +84,9 @@ class Cluster:
     ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
     set explicitly; ``admit`` asks for what the API server does to pods on creation to be done to the unbound ones.
     ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known; ``skipped`` counts
-    what was read but is of kinds that scheduling does not read; ``warnings`` are what whoever gave the files should know.
+    what was read but is of kinds that scheduling does not read; ``unread`` maps kinds that could not be read to why,
+    ``partly_read`` those of which only a namespace could be;
+    ``picture`` says when and where a live cluster was read; ``warnings`` are what whoever gave the files should know.
     """
 
     pods: Sequence[api.Pod] = ()
@@ -97,6 +118,9 @@ class Cluster:
     admit: bool = False
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    partly_read: Mapping[str, str] = field(default_factory=dict)
+    picture: Picture | None = None
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -139,9 +163,21 @@ class Cluster:
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""
         changed: dict[str, Any] = {
-            FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items()
+            FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items() if k != "Pod"
         }
+        added = _unique("Pod", objects.get("Pod", ()))
+        if isinstance(self.pods, PodTable):
+            changed["pods"] = self.pods.with_changes({(p.metadata.namespace, p.metadata.name): p for p in added})
+        elif added:
+            changed["pods"] = _unique("Pod", (*self.pods, *added))
         return replace(self, **changed)
+
+    def without_pod(self, pod: api.Pod) -> Self:
+        """A cluster that lacks this pod."""
+        key = pod.metadata.namespace, pod.metadata.name
+        if isinstance(self.pods, PodTable):
+            return replace(self, pods=self.pods.with_changes({key: None}))
+        return replace(self, pods=tuple(p for p in self.pods if (p.metadata.namespace, p.metadata.name) != key))
 
 
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
@@ -186,11 +222,12 @@ def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in found}
     else:
-        named = {(o.metadata.namespace, o.metadata.name): o for o in map(_namespaced, found)}
+        named = {(o.metadata.namespace, o.metadata.name): o for o in map(namespaced, found)}
     return tuple(named[key] for key in sorted(named))
 
 
-def _namespaced(obj: Any) -> Any:
+def namespaced(obj: Any) -> Any:
+    """The object in the namespace ``default`` when it names none."""
     if obj.metadata.namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=DEFAULT_NAMESPACE))

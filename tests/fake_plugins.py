@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.scheduler.framework import (
+    SKIP,
     Bools,
     Code,
     PluginError,
@@ -96,7 +97,7 @@ class SkippingFilter(FakePreFilter):
     """PreFilter skips, so Filter must not run."""
 
     name: str = "FakePreFilterAndFilterPlugin"
-    status: Status = Status(Code.SKIP)
+    status: Status = SKIP
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         raise AssertionError("a skipped plugin filters")

@@ -18,6 +18,8 @@ import kschedctl
 
 FOLDER = Path(__file__).parent / "golden"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in FOLDER.glob("*.jsonl.xz"))
+SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit"}
+"""Argument of ``Cluster.from_objects`` -> key of a case."""
 
 Json = dict[str, Any]
 
@@ -45,9 +47,6 @@ def answer(case: Json) -> Json:
     except kschedctl.KschedctlError as error:
         return {"verdict": "Refused", "message": str(error)}
     return parts(document)
-
-
-SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit"}
 
 
 def parts(document: Json) -> Json:

@@ -101,7 +101,7 @@ def answer(plugin: Any, info: PodInfo, view: Snapshot, delta: Delta = NO_CHANGE)
 
 
 def scores(plugin: Any, info: PodInfo, view: Snapshot, nodes: Iterable[str] | None = None) -> Json:
-    """Raw and normalized scores of the nodes (all of them when not told), as PreScore, Score and Normalize give them."""
+    """Raw and normalized scores of the nodes, of all when not told, by PreScore, Score and NormalizeScore."""
     chosen = list(view.nodes.names if nodes is None else nodes)
     rows = np.array([view.nodes.index[name] for name in chosen], np.int64)
     state = None

@@ -6,6 +6,8 @@ Upstream: pkg/apis/core/v1/defaults.go (v1.36). Fields whose default is a consta
 
 from __future__ import annotations
 
+from operator import is_
+
 from msgspec.structs import replace
 
 from kschedctl.api import resource_names
@@ -28,8 +30,8 @@ def default_pod(pod: Pod) -> Pod:
 
 def default_pod_spec(spec: PodSpec) -> PodSpec:
     """The defaults that a spec takes by itself; the same object when there is nothing to fill in."""
-    containers = tuple(_default_container(c, spec.host_network) for c in spec.containers)
-    init_containers = tuple(_default_container(c, spec.host_network) for c in spec.init_containers)
+    containers = tuple([_default_container(c, spec.host_network) for c in spec.containers])
+    init_containers = tuple([_default_container(c, spec.host_network) for c in spec.init_containers])
     complete = spec.scheduler_name and spec.termination_grace_period_seconds is not None
     if complete and _same(containers, spec.containers) and _same(init_containers, spec.init_containers):
         return spec
@@ -53,7 +55,7 @@ def default_node(node: Node) -> Node:
 def _default_container(container: Container, host_network: bool) -> Container:
     """Requests default to limits; with host networking a port is a host port."""
     resources = container.resources
-    if any(name not in resources.requests for name in resources.limits):
+    if not resources.limits.keys() <= resources.requests.keys():
         requests = {**resources.limits, **resources.requests}
         container = replace(container, resources=replace(resources, requests=requests))
     if host_network and any(port.host_port == 0 for port in container.ports):
@@ -80,4 +82,4 @@ def _default_pod_level(pod: Pod, resources: ResourceRequirements) -> ResourceReq
 
 
 def _same(left: tuple[Container, ...], right: tuple[Container, ...]) -> bool:
-    return all(a is b for a, b in zip(left, right, strict=True))
+    return all(map(is_, left, right))

@@ -642,9 +642,24 @@ class DeviceSubRequest(Struct, frozen=True):
 
 
 class DeviceRequest(Struct, frozen=True):
+    """The fields after ``first_available`` are where v1beta1 has what v1 has in ``exactly``; they are read into it."""
+
     name: str = ""
     exactly: ExactDeviceRequest | None = None
     first_available: tuple[DeviceSubRequest, ...] = ()
+    device_class_name: str = ""
+    selectors: tuple[DeviceSelector, ...] = ()
+    allocation_mode: str = ""
+    count: int = 0
+    admin_access: bool | None = None
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: CapacityRequirements | None = None
+
+    def __post_init__(self) -> None:
+        if self.device_class_name and self.exactly is None:
+            fields = ExactDeviceRequest.__struct_fields__
+            exactly = ExactDeviceRequest(**{field: getattr(self, field) for field in fields})
+            msgspec.structs.force_setattr(self, "exactly", exactly)
 
 
 class DeviceConstraint(Struct, frozen=True):
@@ -789,6 +804,8 @@ class NodeAllocatableResourceMapping(Struct, frozen=True):
 
 
 class Device(Struct, frozen=True):
+    """``basic`` is where v1beta1 has all but the name; it is read into the other fields."""
+
     name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
@@ -802,6 +819,12 @@ class Device(Struct, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
+    basic: Device | None = None
+
+    def __post_init__(self) -> None:
+        if self.basic is not None:
+            for field in self.__struct_fields__[1:]:
+                msgspec.structs.force_setattr(self, field, getattr(self.basic, field))
 
 
 class ResourcePool(Struct, frozen=True):
@@ -845,6 +868,7 @@ class DeviceTaintRule(Struct, frozen=True):
 class PodGroup(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
 
 KINDS: dict[str, type[Struct]] = {

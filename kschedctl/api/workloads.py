@@ -236,6 +236,16 @@ def _job(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
     return tuple(labelled)
 
 
+def made_again(pod: Pod) -> Pod:
+    """The pod that a controller makes in place of one that is gone: the same but for its node and its state.
+
+    It keeps its name and UID, and with them the claims that were made for it.
+    """
+    status = PodStatus("Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
+    meta = replace(pod.metadata, deletion_timestamp=None)
+    return replace(pod, metadata=meta, spec=replace(pod.spec, node_name=""), status=status)
+
+
 # -- DaemonSets ---------------------------------------------------------------------------------------------------
 
 _DAEMON_TOLERATIONS = tuple(

@@ -13,7 +13,7 @@ from kschedctl.cli import pending, pods
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
-from kschedctl.cli.source import load, lone_pod
+from kschedctl.cli.source import in_context, load, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.pending import PendingPods
@@ -46,7 +46,8 @@ def explain(
     """
     if pod and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    cluster = asking_for(load(source), scope.scheduler_name)
+    cluster = asking_for(load(source, scope.namespace), scope.scheduler_name)
+    scope = scope if pod and pods.names_namespace(pod) else in_context(scope, source, cluster)
     lone = None if pod else lone_pod(cluster)
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     report: Explanation | PendingPods
@@ -81,7 +82,7 @@ def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
 
 
 def without(cluster: Cluster, pod: Pod) -> Cluster:
-    return replace(cluster, pods=tuple(other for other in cluster.pods if other is not pod))
+    return cluster.without_pod(pod)
 
 
 def created(pod: Pod, scope: Scope) -> Pod:
@@ -97,6 +98,7 @@ def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     found = pending.explain_all(Scheduler(cluster), pods.pending(cluster, scope))
     groups = pending.groups(found, [*source.arguments(), *scope.arguments()])
-    elsewhere = not groups and bool(pods.pending(cluster, Scope(all_namespaces=True)))
+    elsewhere = not groups and any(pods.pending(cluster, Scope(all_namespaces=True)))
     hints = (command_line("explain", "-A", source.arguments()),) if elsewhere else ()
-    return PendingPods(scope=pods.describe(scope), groups=groups, hints=hints)
+    left_out = tuple(dict.fromkeys(what for report in found.values() for what in report.not_replayed))
+    return PendingPods(scope=pods.describe(scope), groups=groups, hints=hints, not_replayed=left_out)

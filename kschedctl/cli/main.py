@@ -25,6 +25,7 @@ from kschedctl.render.printable import printable
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
+    "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
     "demo": "A short tour of the embedded demo cluster.",
     "completion": "Print the completion script of a shell.",
 }

@@ -81,13 +81,50 @@ class Source:
         typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
     ] = field(default_factory=list)
     kube_version: Annotated[
-        str, typer.Option("--kube-version", metavar="VERSION", help="Version of kube-scheduler: 1.30 to 1.36.")
-    ] = "1.36"
+        str | None,
+        typer.Option(
+            "--kube-version",
+            metavar="VERSION",
+            help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
+        ),
+    ] = None
+    snapshot: Annotated[
+        str | None, typer.Option("--snapshot", metavar="FILE", help="Look at what kschedctl snapshot save wrote.")
+    ] = None
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
+    ] = None
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of the kubeconfig.")] = None
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="User of the kubeconfig.")] = None
+    as_user: Annotated[str | None, typer.Option("--as", metavar="NAME", help="User to impersonate.")] = None
+    as_group: Annotated[
+        list[str], typer.Option("--as-group", metavar="NAME", help="Group to impersonate. Repeatable.")
+    ] = field(default_factory=list)
+    request_timeout: Annotated[
+        str | None,
+        typer.Option("--request-timeout", metavar="DURATION", help="Longest time of one request, as 30s; 0: no limit."),
+    ] = None
+
+    @property
+    def live(self) -> bool:
+        """Whether a live cluster is meant: no other source is named."""
+        return not (self.filename or self.demo or self.snapshot)
 
     def arguments(self) -> list[str]:
         """The options that name the same cluster again."""
         files = [part for name in self.filename for part in ("-f", name)]
-        return files + ["-R"] * self.recursive + ["--demo"] * self.demo
+        named = {
+            "--snapshot": self.snapshot,
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--cluster": self.cluster,
+            "--user": self.user,
+            "--as": self.as_user,
+        }
+        found = [part for option, value in named.items() if value for part in (option, value)]
+        groups = [part for group in self.as_group for part in ("--as-group", group)]
+        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + found + groups
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,12 @@ def split(reference: str, scope: Scope) -> tuple[str | None, str]:
     return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE, rest or reference
 
 
+def names_namespace(reference: str) -> bool:
+    """Whether it is ``namespace/name``."""
+    first, slash, _ = reference.partition("/")
+    return bool(slash) and first not in RESOURCE
+
+
 def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
     """Up to three pods that may have been meant: of that name elsewhere, else of a name like it or starting so."""
     by_name: dict[str, list[Pod]] = {}

@@ -2,22 +2,97 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kschedctl import demo
 from kschedctl.api.objects import Pod
-from kschedctl.cli.options import Source, feature_gates
+from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.feature_gates import KUBE_VERSION
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
+
+if TYPE_CHECKING:
+    from kschedctl.sources.live import Connection
+    from kschedctl.sources.live_reading import Wishes
 
 log = logging.getLogger(__name__)
 
 
-def load(source: Source) -> Cluster:
-    """The cluster that the options name. Raises KschedctlError."""
-    if not source.filename and not source.demo:
-        raise UsageError("no cluster to look at", hint="give files with -f, or try --demo")
+def load(source: Source, namespace: str | None = None) -> Cluster:
+    """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError."""
+    if source.demo and source.snapshot:
+        raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
+    if source.live:
+        cluster = _live(source, namespace)
+    elif source.snapshot:
+        cluster = _from_snapshot(source, source.snapshot)
+    else:
+        cluster = _from_files(source)
+    for warning in cluster.warnings:
+        log.warning("warning: %s", warning)
+    gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
+    return cluster
+
+
+def _live(source: Source, namespace: str | None) -> Cluster:
+    from kschedctl.sources.live_reading import read_live  # noqa: PLC0415 - only live clusters need the client
+
+    reading = read_live(connection(source), wishes(source, namespace))
+    cluster = reading.cluster()
+    _tell_picture(cluster)
+    return cluster
+
+
+def connection(source: Source) -> Connection:
+    """The way to the live cluster that the options name. Raises ClusterError, UsageError."""
+    from kschedctl.sources.live import Access, connect  # noqa: PLC0415
+
+    access = Access(
+        kubeconfig=source.kubeconfig,
+        context=source.context,
+        cluster=source.cluster,
+        user=source.user,
+        as_user=source.as_user,
+        as_groups=tuple(source.as_group),
+        request_timeout=source.request_timeout,
+    )
+    return connect(access)
+
+
+def wishes(source: Source, namespace: str | None) -> Wishes:
+    """What the options say of a live cluster's scheduler."""
+    from kschedctl.sources.live_reading import Wishes  # noqa: PLC0415
+
+    return Wishes(
+        configuration=load_configuration_file(source.config) if source.config else None,
+        feature_gates=feature_gates(source.feature_gates),
+        kube_version=source.kube_version,
+        namespace=namespace,
+    )
+
+
+def _from_snapshot(source: Source, path: str) -> Cluster:
+    """What a snapshot holds, and what the files add to it."""
+    from kschedctl.sources.snapshot_file import read_snapshot  # noqa: PLC0415
+
+    cluster = read_snapshot(path)
+    if source.filename:
+        found = read(source.filename, recursive=source.recursive)
+        _tell(found)
+        cluster = replace(cluster.with_objects(found.objects), origins=found.origins)
+    return replace(
+        cluster,
+        configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
+        feature_gates={**cluster.feature_gates, **feature_gates(source.feature_gates)},
+        kube_version=source.kube_version or cluster.kube_version,
+    )
+
+
+def _from_files(source: Source) -> Cluster:
     embedded = [str(file) for file in demo.files()] if source.demo else []
     found = read([*embedded, *source.filename], recursive=source.recursive)
     _tell(found)
@@ -25,9 +100,29 @@ def load(source: Source) -> Cluster:
         found.objects,
         configuration=load_configuration_file(source.config) if source.config else found.configuration,
         feature_gates=feature_gates(source.feature_gates),
-        kube_version=source.kube_version,
+        kube_version=source.kube_version or KUBE_VERSION,
         origins=found.origins,
     )
+
+
+def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
+    """The scope in the namespace of the live cluster's context, unless it names one."""
+    if scope.namespace or scope.all_namespaces or not source.live or cluster.picture is None:
+        return scope
+    return replace(scope, namespace=cluster.picture.namespace)
+
+
+def _tell_picture(cluster: Cluster) -> None:
+    picture = cluster.picture
+    if picture is None:
+        return
+    log.info("read %s nodes and %s pods of %s", f"{len(cluster.nodes):,}", f"{len(cluster.pods):,}", picture.server)
+    log.info("kube-scheduler %s, leader %s", picture.server_version or "?", picture.leader or "not known")
+    log.info("configuration: %s", picture.configured_by or "as given, else kube-scheduler's defaults")
+    log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in picture.resource_versions.items()))
+    if picture.changed:
+        counts = ", ".join(f"{number:,} {kind}" for kind, number in picture.changed.items())
+        log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
 
 
 def _tell(found: ReadResult) -> None:

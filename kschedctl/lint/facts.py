@@ -37,6 +37,7 @@ class Facts:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._masks: dict[bytes, Bools] = {}
+        self._requests: dict[Workload, tuple[Amounts, list[str]]] = {}
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -116,23 +117,40 @@ class Facts:
         return [index[pod.spec.node_name] for pod in pods if pod.spec.node_name in index]
 
     @cached_property
+    def offered(self) -> frozenset[str]:
+        """The resources that some node has."""
+        view = self.view
+        return frozenset(name for name, column in view.resources.items() if view.allocatable[:, column].any())
+
+    @cached_property
     def free(self) -> Amounts:
         """(N, R): what is left on each node."""
-        return self.view.allocatable - self.view.requested
+        left: Amounts = self.view.allocatable - self.view.requested
+        return left
 
     def requests(self, workload: Workload) -> Amounts:
         """(R,): what one of its pods requests, itself counted in the column of pods."""
-        amounts = self._info(workload, self.view).requests
-        known = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-        wanted = self.view.matrix([known])[0]
-        wanted[self.view.resources["pods"]] = 1
-        return wanted
+        if workload not in self._requests:
+            amounts = self._info(workload, self.view).requests
+            known = {name: amount for name, amount in amounts.items() if name in self.view.resources}
+            wanted = self.view.matrix([known])[0]
+            wanted[self.view.resources["pods"]] = 1
+            missing = [n for n, amount in amounts.items() if amount and n not in self.offered and is_counted(n)]
+            self._requests[workload] = wanted, sorted(missing)
+        return self._requests[workload][0]
+
+    def room(self, workload: Workload) -> Bools:
+        """The nodes on which as much is left as one of its pods requests."""
+        wanted = self.requests(workload)
+        key = b"room" + wanted.tobytes()
+        if key not in self._masks:
+            self._masks[key] = holds(self.free, wanted)
+        return self._masks[key]
 
     def unknown_resources(self, workload: Workload) -> list[str]:
         """The resources that it requests and that no node offers."""
-        amounts = self._info(workload, self.view).requests
-        offered = {name for name, column in self.view.resources.items() if self.view.allocatable[:, column].any()}
-        return sorted(name for name, amount in amounts.items() if amount and name not in offered and is_counted(name))
+        self.requests(workload)
+        return self._requests[workload][1]
 
     # -- replays -------------------------------------------------------------------------------------------------
 
@@ -140,19 +158,17 @@ class Facts:
         """The profile that serves it, None when no profile does."""
         return self.scheduler.framework(workload.spec.scheduler_name or "default-scheduler")
 
-    def replay(self, workload: Workload, scheduler: Scheduler | None = None) -> Cycle | None:
-        """A scheduling cycle for one of its pods, in the cluster as it is or in another."""
-        framework, where = self.framework(workload), scheduler or self.scheduler
-        if framework is None:
-            return None
-        return run_cycle(framework, self._info(workload, where.view), where.view)
+    def replay(self, workload: Workload, view: Snapshot | None = None) -> Cycle | None:
+        """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""
+        framework, view = self.framework(workload), view or self.view
+        return None if framework is None else run_cycle(framework, self._info(workload, view), view)
 
     def never(self, workload: Workload, plugins: Iterable[str] = ()) -> bool:
         """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
 
         True only when the replay ends without a feasible node and each node is refused by one of the plugins.
         """
-        cycle = self.replay(workload, self.bare)
+        cycle = self.replay(workload, self.bare.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
             return False
         refused = cycle.pre_filter.plugin in plugins
@@ -203,6 +219,12 @@ class Facts:
 
     def _added(self, view: Snapshot, count: int) -> range:
         return range(len(view.pods) - count, len(view.pods))
+
+
+def holds(amounts: Amounts, wanted: Amounts) -> Bools:
+    """(N, R) offered -> (N,): room for what is wanted, (R,); what is not wanted may be overdrawn."""
+    found: Bools = ((amounts >= wanted) | (wanted == 0)).all(axis=1)
+    return found
 
 
 def _unencumbered(pod: Pod) -> Pod:

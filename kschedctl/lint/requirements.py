@@ -55,11 +55,14 @@ class Values:
                 return replace(self, allowed=frozenset()) if self.present is False else replace(self, present=True)
             case "DoesNotExist":
                 return replace(self, allowed=frozenset()) if self.present else replace(self, present=False)
-            case "Gt" if number is not None:
-                return replace(self, above=number if self.above is None else max(self.above, number))
-            case "Lt" if number is not None:
-                return replace(self, below=number if self.below is None else min(self.below, number))
+            case "Gt" | "Lt" if number is not None:
+                return self._bounded(requirement.operator, number)
         return self
+
+    def _bounded(self, operator: str, number: int) -> Values:
+        if operator == "Gt":
+            return replace(self, above=number if self.above is None else max(self.above, number))
+        return replace(self, below=number if self.below is None else min(self.below, number))
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,9 @@ class Conditions:
 
 
 class Alternative(NamedTuple):
-    """One way to meet a pod's demands: ``index`` of the node selector term, None when there are no terms."""
+    """One way to meet a pod's demands: ``term`` is the index of the node selector term, None when there are none."""
 
-    index: int | None
+    term: int | None
     conditions: Conditions
 
 

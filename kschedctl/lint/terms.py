@@ -15,7 +15,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Term(NamedTuple):
-    """``selector`` as it is written; ``selects_itself``: the workload's own pods are meant, ``every_version`` of them."""
+    """``selector`` as written; ``selects_itself``: the workload's own pods are meant, ``every_version`` of them."""
 
     path: Path
     key: str

@@ -39,8 +39,10 @@ ADDED_LABELS: dict[str, tuple[str, ...]] = {
         "apps.kubernetes.io/pod-index",
     ),
     "DaemonSet": ("controller-revision-hash", "pod-template-generation"),
-    "Job": ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-    + ("batch.kubernetes.io/job-completion-index",),
+    "Job": (
+        *("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
+        "batch.kubernetes.io/job-completion-index",
+    ),
 }
 ADDED_LABELS["CronJob"] = ADDED_LABELS["Job"]
 """Kind -> the labels that its controller puts on the pods."""

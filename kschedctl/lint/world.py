@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
-from kschedctl.lint.rule import Path, Place, Problem, Subject
+from kschedctl.lint.rule import Place, Problem, Subject
 from kschedctl.lint.workload import TEMPLATES, Workload, scaled_by, workload_of
 
 TYPED = {
@@ -128,6 +129,23 @@ class World:
         found = defaultdict(list)
         for workload in self.workloads:
             found[workload.namespace].append(workload)
+        return found
+
+    def selected(self, namespace: str, selector: Selector) -> list[Workload]:
+        """The linted workloads of a namespace whose pods a selector matches."""
+        fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
+        if fixed is None:
+            candidates = self.by_namespace.get(namespace, [])
+        else:
+            candidates = [w for value in fixed.values for w in self._by_label.get((namespace, fixed.key, value), ())]
+        return [workload for workload in candidates if selector.matches(workload.labels)]
+
+    @cached_property
+    def _by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
+        found = defaultdict(list)
+        for workload in self.workloads:
+            for key, value in workload.labels.items():
+                found[workload.namespace, key, value].append(workload)
         return found
 
     def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:

@@ -35,7 +35,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_nodes(report, style),
         *scores_section(report, style),
         *preemption_section(report.preemption, style),
-        *_not_replayed(report),
+        *not_replayed_section(report.not_replayed),
         *_advice(report),
     )
 
@@ -132,10 +132,11 @@ def _node(node: NodeReport, style: Style) -> Iterator[tuple[Cell, ...]]:
         yield (Marked(f"{why} (also {also})" if also else why, Tone.FAINT),)
 
 
-def _not_replayed(report: Explanation) -> Page:
-    if not report.not_replayed:
+def not_replayed_section(not_replayed: tuple[str, ...]) -> Page:
+    """What could change the answer and was left out of it."""
+    if not not_replayed:
         return ()
-    return section("Left out of this answer", Bullets((Marked(", ".join(report.not_replayed), Tone.WARNING),)))
+    return section("Left out of this answer", Bullets(tuple(Marked(what, Tone.WARNING) for what in not_replayed)))
 
 
 def _advice(report: Explanation) -> Page:

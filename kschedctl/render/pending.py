@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.explanation import TONES
+from kschedctl.render.explanation import TONES, not_replayed_section
 from kschedctl.render.page import (
     Cell,
     Column,
@@ -38,11 +38,15 @@ class PendingGroup(Document, frozen=True):
 
 
 class PendingPods(Document, frozen=True):
-    """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try."""
+    """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try.
+
+    ``not_replayed`` names what could change an answer but was left out.
+    """
 
     scope: str
     groups: tuple[PendingGroup, ...] = ()
     hints: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
@@ -55,7 +59,8 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}"
     hints = report.hints or (report.groups[0].next,)
-    return (*section(title, _table(report.groups, style)), *section("Next", *map(Command, hints)))
+    table = section(title, _table(report.groups, style))
+    return (*table, *not_replayed_section(report.not_replayed), *section("Next", *map(Command, hints)))
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:

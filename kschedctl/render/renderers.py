@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from kschedctl.render.explanation import explanation_page
+from kschedctl.render.findings import findings_page
+from kschedctl.render.lint_rules import rule_list_page, rule_page
 from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.render.pending import pending_page
 from kschedctl.reports.explanation import Document
@@ -15,6 +17,9 @@ from kschedctl.reports.explanation import Document
 PAGES: dict[str, Callable[[Any, Style], Page]] = {
     "Explanation": explanation_page,
     "PendingPods": pending_page,
+    "Findings": findings_page,
+    "LintRules": rule_list_page,
+    "LintRule": rule_page,
 }
 """The kind of a document -> what makes its page."""
 
@@ -50,5 +55,8 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "yaml": _data("data:to_yaml"),
     "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
     "name": _data("names:pod_names"),
+    "sarif": lambda document, style: _load("sarif:to_sarif")(document),
+    "junit": lambda document, style: _load("junit:to_junit")(document),
+    "github": lambda document, style: _load("github:to_github")(document),
 }
 """``-o`` -> what gives the text."""

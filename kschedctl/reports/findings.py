@@ -22,8 +22,8 @@ class FoundRule(Document, frozen=True):
 class Finding(Document, frozen=True):
     """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
 
-    ``file`` is empty for an object of a cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when
-    lines move.
+    ``file`` is empty for an object of a cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same
+    when lines move.
     """
 
     rule: str
@@ -64,3 +64,36 @@ class Findings(Document, frozen=True):
     def at_least(self, severity: str) -> bool:
         """Whether there is a finding of that severity or a graver one."""
         return any(LEVELS.index(f.severity) <= LEVELS.index(severity) for f in self.findings)
+
+
+class RuleReport(Document, frozen=True):
+    """A rule in full. ``bad`` and ``good``: YAML of objects that it reports, and of the same ones put right.
+
+    ``around``: the cluster of the example, for rules that need one.
+    """
+
+    id: str
+    severity: str
+    summary: str
+    why: str
+    fix: str
+    source: str
+    needs_cluster: bool
+    bad: str = ""
+    good: str = ""
+    around: str = ""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "LintRule"
+
+
+class RuleFamily(Document, frozen=True):
+    heading: str
+    rules: tuple[RuleReport, ...]
+
+
+class RuleList(Document, frozen=True):
+    """All rules, by family."""
+
+    families: tuple[RuleFamily, ...]
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "LintRules"

@@ -15,6 +15,7 @@ from kschedctl.scheduler.configuration import SchedulerConfiguration, load_confi
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.kinds_read import kinds_of, lacking
 from kschedctl.scheduler.profile import Profile
 from kschedctl.scheduler.registry import PLUGINS, Factory, extension_points, third_party_plugins
 from kschedctl.snapshot.pod_info import PodInfo
@@ -27,7 +28,7 @@ WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
 class Framework:
     """A profile with its plugins made.
 
-    ``missing`` are the plugins that it runs and that could change an answer, but that are not replayed.
+    ``enabled`` are the plugins that it runs, ``missing`` those of them that could change an answer, but that are not replayed.
     """
 
     def __init__(self, profile: Profile, gates: FeatureGates, factories: Mapping[str, Factory] = PLUGINS) -> None:
@@ -36,6 +37,7 @@ class Framework:
         self.plugins: Mapping[str, Plugin] = {
             name: factory(profile.args.get(name), gates) for name, factory in factories.items() if name in enabled
         }
+        self.enabled = sorted(enabled)
         self.missing = sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
 
     def at(self, point: str) -> list[Plugin]:
@@ -55,6 +57,12 @@ class Scheduler:
         self.configuration: SchedulerConfiguration = load_configuration(cluster.configuration, self.gates, points)
         self._frameworks: dict[str, Framework] = {}
 
+    def kinds_read(self) -> tuple[str, ...]:
+        """The kinds of objects that the plugins of its profiles look at."""
+        profiles = self.configuration.profiles.values()
+        names = {name for profile in profiles for plugins in profile.plugins.values() for name in plugins}
+        return kinds_of(sorted(names), self.gates)
+
     @cached_property
     def view(self) -> Snapshot:
         return Snapshot(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
@@ -63,7 +71,9 @@ class Scheduler:
         """The profile that serves this schedulerName, if one does."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
-            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._factories)
+            unread = self.cluster.unread
+            usable = {name: make for name, make in self._factories.items() if not any(lacking(name, unread))}
+            self._frameworks[scheduler_name] = Framework(profile, self.gates, usable)
         return self._frameworks.get(scheduler_name)
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:

@@ -107,10 +107,15 @@ class PodColumns:
     def request_kinds(self) -> tuple[list[PodInfo], Ints]:
         """One info for each distinct way to request resources, and for each info (T,) which of them it is."""
         known: dict[bytes, int] = {}
+        same: dict[tuple[int, ...], int] = {}
         first: list[PodInfo] = []
         ids = []
         for info in self.infos:
-            position = known.setdefault(_request_key(info.pod), len(first))
+            parts = _request_parts(info.pod)
+            key = tuple(map(id, parts))
+            position = same.get(key)
+            if position is None:
+                position = same[key] = known.setdefault(_request_key(info.pod), len(first))
             if position == len(first):
                 first.append(info)
             ids.append(position)
@@ -120,10 +125,14 @@ class PodColumns:
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
         """The distinct (namespace, labels), and for each info (T,) which of them it has."""
         known: dict[bytes, int] = {}
+        same: dict[tuple[str, int], int] = {}
         sets: list[tuple[str, Mapping[str, str]]] = []
         ids = []
         for info in self.infos:
-            position = known.setdefault(_encode((info.namespace, info.labels)), len(sets))
+            key = info.namespace, id(info.labels)
+            position = same.get(key)
+            if position is None:
+                position = same[key] = known.setdefault(_encode((info.namespace, info.labels)), len(sets))
             if position == len(sets):
                 sets.append((info.namespace, info.labels))
             ids.append(position)
@@ -146,7 +155,8 @@ class PodColumns:
         _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
         info = np.empty(len(first), np.int32)
         for kind in np.argsort(first).tolist():
-            info[kind] = self._intern_by_value(table[int(first[kind])])
+            info[kind] = len(self.infos)
+            self.infos.append(PodInfo(self._admit(table[int(first[kind])]), self._options))
         return info[inverse]
 
     def _intern(self, pod: Pod) -> int:
@@ -195,6 +205,23 @@ class PodColumns:
 def _is_named(spec: PodSpec) -> bool:
     """Whether claims may have been made for the very pod, by its name."""
     return bool(spec.resource_claims) or any(volume.ephemeral for volume in spec.volumes)
+
+
+def _request_parts(pod: Pod) -> tuple[object, ...]:
+    """The objects in which a pod's requests stand."""
+    spec, status = pod.spec, pod.status
+    return (
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        status.node_allocatable_resource_claim_statuses,
+        status.conditions,
+    )
 
 
 def _request_key(pod: Pod) -> bytes:

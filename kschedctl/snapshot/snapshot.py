@@ -5,6 +5,7 @@ Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -24,6 +25,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.node_order import interleave_zones
+from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 from kschedctl.snapshot.pods import PodColumns
@@ -153,7 +155,14 @@ class Snapshot:
 
     @cached_property
     def _allocatable(self) -> list[dict[str, int]]:
-        return [_allocatable(node) for node in self.nodes.objects]
+        known: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
+        found = []
+        for node in self.nodes.objects:  # machines of a kind offer the same
+            key = tuple(node.status.allocatable.items())
+            if key not in known:
+                known[key] = _allocatable(node)
+            found.append(known[key])
+        return found
 
     # -- counting pods -------------------------------------------------------------------------------------------
 
@@ -196,14 +205,38 @@ class Snapshot:
         fork._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         return fork
 
-    def narrowed(self, rows: npt.NDArray[np.int64]) -> Snapshot:
-        """The resources of some nodes alone, for plugins that look at nothing else."""
+    def narrowed(self, rows: npt.NDArray[np.int64], more: Counts | None = None, info: int = 0) -> Snapshot:
+        """The resources of some nodes alone (M,), for plugins that look at nothing else.
+
+        As if each of them held ``more`` (M,) pods of a kind than it does.
+        """
         narrow = object.__new__(Snapshot)
         narrow.__dict__.update(self.__dict__)
-        narrow.nodes = NodeColumns([self.nodes.objects[row] for row in rows.tolist()])
+        narrow.nodes = NodeSubset(self.nodes, rows)
         narrow.allocatable = self.allocatable[rows]
         narrow.requested, narrow.nonzero_requested = self.requested[rows], self.nonzero_requested[rows]
+        if more is not None:
+            narrow.requested += more[:, None] * self.requests[info]
+            narrow.nonzero_requested += more[:, None] * self.nonzero_requests[info]
         return narrow
+
+    def without(self, gone: Bools) -> Snapshot:
+        """A fork that lacks some nodes (N,); the pods on them have no node there. The others keep their order."""
+        fork = self.fork()
+        kept = np.flatnonzero(~gone)
+        fork.nodes = NodeSubset(self.nodes, kept)
+        names = fork.nodes.index
+        nodes = tuple(node for node in self.cluster.nodes if node.metadata.name in names)
+        fork.cluster = dataclasses.replace(self.cluster, nodes=nodes)
+        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
+        row[kept] = np.arange(len(kept))
+        fork.pods.node = row[self.pods.node]
+        fork.allocatable = self.allocatable[kept]
+        fork.requested, fork.nonzero_requested = self.requested[kept], self.nonzero_requested[kept]
+        fork._memo, fork._tallies, fork._trail = {}, {}, []
+        for derived in ("_by_node", "_nominations", "_allocatable"):
+            fork.__dict__.pop(derived, None)
+        return fork
 
     def assume(self, position: int, row: int) -> None:
         """Bind a pod of a fork to a node."""
@@ -223,8 +256,9 @@ class Snapshot:
 
     def _moved(self, position: int, row: int, sign: int) -> None:
         info = int(self.pods.info[position])
-        self.requested[row] += sign * self.requests[info]
-        self.nonzero_requested[row] += sign * self.nonzero_requests[info]
+        change = np.add if sign > 0 else np.subtract
+        for total, request in ((self.requested[row], self.requests[info]), (self.nonzero_requested[row], self.nonzero_requests[info])):
+            change(total, request, out=total)
         self._trail.append(Move(row, info, sign))
         self.__dict__.pop("_by_node", None)
 

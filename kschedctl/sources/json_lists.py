@@ -29,6 +29,7 @@ _BOUNDARY = re.compile(
     rb'\}(\s*,\s*)(?=\{\s*(?:"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*'
     rb'"metadata"|"metadata"\s*:\s*\{\s*"name")\s*:)'
 )
+_SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
 _type_meta = msgspec.json.Decoder(TypeMeta)
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
@@ -116,6 +117,7 @@ class ListReader:
         start, more = 0, True
         items: list[bytes] = []
         while more:
+            start = _SPACE.match(text, start).end()  # type: ignore[union-attr]
             try:
                 _, end = _scan(text, start)
             except json.JSONDecodeError as error:

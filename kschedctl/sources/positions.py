@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 import msgspec
@@ -174,7 +174,7 @@ def _json_children(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, i
     while text[position] not in "}]":
         start, key = position, index
         if text[at] == "{":
-            key, position = scanstring(text, position + 1)  # type: ignore[assignment]
+            key, position = scanstring(text, position + 1)
             position = _skip(text, _skip(text, position) + 1)
         yield key, (start, position)
         position = _skip(text, skip(text, position)[1])

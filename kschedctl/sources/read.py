@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -14,6 +12,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.files import Reader, find_files, open_file, shown
+from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.json_documents import parse_json
 from kschedctl.sources.json_lists import ListReader, big_list
 from kschedctl.sources.place import Document, Place
@@ -52,7 +51,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     """
     found = find_files(paths, recursive)
     collector = Collector()
-    with _without_garbage_collection():
+    with without_garbage_collection():
         for file in found.files:
             try:
                 _read_file(file, file in paths, collector, stdin)
@@ -140,15 +139,3 @@ def _decoded(data: bytes, file: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: byte {error.start + 1} is 0x{data[error.start]:02x}", where=file) from None
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Reading makes many objects and no cycles: looking for cycles would take a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

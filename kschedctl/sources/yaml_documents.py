@@ -40,7 +40,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     f"{_TAG}float": (float, int),
     f"{_TAG}null": type(None),
 }
-_STRINGS = (f"{_TAG}str", f"{_TAG}timestamp", "!")
+_STRINGS = (f"{_TAG}str", f"{_TAG}timestamp")
 _MERGE = object()
 _PLAIN_CONTAINERS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import admit_priority, priority_class
-from kschedctl.cluster import Cluster, convert
+from kschedctl.cluster import Cluster, convert, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
+from kschedctl.scheduler.kinds_read import lacking, left_out
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -55,6 +56,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         if not isinstance(converted, Pod):
             raise InputError("not a Pod", where=str(pod.get("kind")))
         pod = converted
+    pod = namespaced(pod)
     if not pod.metadata.uid:  # not created yet
         pod = admit_priority(pod, scheduler.cluster.priority_classes)
     return scheduler.view.admitted(scheduler.view.stored(pod))
@@ -146,8 +148,10 @@ def _verdict(cycle: Cycle) -> str:
 
 def _not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
     """What the configuration runs and this answer leaves out."""
-    extenders = [f"extender {extender.url_prefix}" for extender in scheduler.configuration.extenders]
-    return (*(f"plugin {name}" for name in framework.missing), *extenders)
+    unread, partly_read = scheduler.cluster.unread, scheduler.cluster.partly_read
+    unknown = (name for name in framework.missing if not any(lacking(name, unread)))
+    extenders = (f"extender {extender.url_prefix}" for extender in scheduler.configuration.extenders)
+    return (*(f"plugin {name}" for name in unknown), *left_out(framework.enabled, unread, partly_read), *extenders)
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:

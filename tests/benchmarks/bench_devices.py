@@ -16,11 +16,15 @@ from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import inventory_of
 from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 
 DRIVER = "gpu.example.com"
-SELECTOR = f'device.attributes["{DRIVER}"].model.startsWith("M") && device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
+SELECTOR = (
+    f'device.attributes["{DRIVER}"].model.startsWith("M") && '
+    f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
+)
 SIZES = [
     (500, 8, 4),
     (1000, 8, 4),
@@ -42,7 +46,7 @@ def main() -> None:
             started = time.perf_counter()
             info = PodInfo(view.pods.objects[position], view.settings.requests)
             state = plugin.pre_filter(info, view).state
-            feasible = nodes - sum(int(r.mask.sum()) for r in plugin.filter(info, view, state, None))
+            feasible = nodes - sum(int(r.mask.sum()) for r in plugin.filter(info, view, state, NO_CHANGE))
             took.append(time.perf_counter() - started)
         distinct = inventory_of(view, Features()).distinct
         print(f"{nodes:6} {devices:8} {distinct:8} {feasible:8} {took[0]:8.3f} {took[1]:8.3f}")

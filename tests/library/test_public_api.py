@@ -112,3 +112,26 @@ def test_importing_the_package_loads_nothing_heavy():
     code = "import sys, kschedctl; print({'numpy', 'msgspec', 'yaml', 'rich'} & sys.modules.keys())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"
+
+
+def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
+    labels = {"app": "web"}
+    selector = {"matchLabels": labels}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
+        "status": {"allocatable": {"pods": "10"}},
+    }
+    running = {"kind": "Pod", "metadata": {"name": "old", "labels": labels}, "spec": {"nodeName": "n1", "containers": []}}
+    manifest = {
+        "kind": "Pod",
+        "metadata": {"name": "new", "labels": labels},
+        "spec": {
+            "containers": [],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        },
+    }
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([node, running]), manifest)
+    assert report.pod == "default/new"
+    assert [e.reason for e in report.eliminations] == ["node(s) didn't match pod anti-affinity rules"]

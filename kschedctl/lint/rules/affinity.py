@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule
@@ -53,7 +54,8 @@ def weight_range(world: World) -> Iterator[Problem]:
             ("podAntiAffinity", affinity.pod_anti_affinity if affinity else None),
         )
         for name, part in parts:
-            for i, term in enumerate(part.preferred_during_scheduling_ignored_during_execution if part else ()):
+            preferred: tuple[Any, ...] = part.preferred_during_scheduling_ignored_during_execution if part else ()
+            for i, term in enumerate(preferred):
                 if not 1 <= term.weight <= 100:
                     yield workload.problem(
                         ("affinity", name, PREFERRED, i, "weight"), f"{term.weight} is not in 1 to 100"
@@ -70,7 +72,10 @@ def anti_affinity_over_domains(world: World) -> Iterator[Problem]:
             if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
                 continue
             if facts.full_after(workload, rows):
-                message = f"{workload.at_most} replicas, but only {len(rows)} usable {term.key} domains: the others stay Pending"
+                message = (
+                    f"{workload.at_most} replicas, but only {len(rows)} usable {term.key} domains: the "
+                    "others stay Pending"
+                )
                 yield workload.problem(term.path, message)
 
 
@@ -86,7 +91,10 @@ def rollout_deadlock(world: World) -> Iterator[Problem]:
             if not term.selects_itself or not term.every_version or (eligible & ~facts.has_label(term.key)).any():
                 continue
             if len(rows) and workload.replicas == len(rows) and facts.full_after(workload, rows):
-                message = f"all {len(rows)} usable {term.key} domains hold an old pod, none may go first: no rollout ever ends"
+                message = (
+                    f"all {len(rows)} usable {term.key} domains hold an old pod, none may go first: no "
+                    "rollout ever ends"
+                )
                 yield workload.problem(term.path, message)
 
 
@@ -115,7 +123,10 @@ def unlabelled_nodes(world: World) -> Iterator[Problem]:
             eligible = facts.eligible(workload)
             without = eligible & ~facts.has_label(term.key)
             if without.any() and eligible.any():
-                message = f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; there the term does not hold: {facts.names(without)}"
+                message = (
+                    f"{without.sum():,} of {eligible.sum():,} usable nodes lack {term.key}; there the "
+                    f"term does not hold: {facts.names(without)}"
+                )
                 yield workload.problem((*term.path, "topologyKey"), message)
 
 
@@ -133,7 +144,8 @@ RULES = (
         NOTE,
         spread_missing,
         summary="Several replicas without spread constraints or anti-affinity",
-        why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them down.",
+        why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them "
+        "down.",
         fix="Add topologySpreadConstraints over kubernetes.io/hostname and topology.kubernetes.io/zone",
         source=doc.SPREAD,
     ),
@@ -151,7 +163,8 @@ RULES = (
         WARNING,
         null_selector,
         summary="Pod (anti-)affinity term without labelSelector",
-        why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, anything "
+        why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
+        "anything "
         "else does nothing.",
         fix="Add labelSelector; write {} to mean all pods",
         source="https://github.com/kubernetes/kubernetes/pull/117025",
@@ -170,7 +183,8 @@ RULES = (
         ERROR,
         anti_affinity_over_domains,
         summary="Required anti-affinity with more replicas than domains",
-        why="Each domain takes one replica; the surplus stays Pending. Proved by replay with one replica in each domain.",
+        why="Each domain takes one replica; the surplus stays Pending. Proved by replay with one replica in each "
+        "domain.",
         fix="Lower replicas, add nodes, or use preferred anti-affinity or topologySpreadConstraints",
         source=f"{doc.AFFINITY}; https://github.com/kubernetes/kubernetes/issues/116891",
         needs_cluster=True,
@@ -180,7 +194,8 @@ RULES = (
         ERROR,
         rollout_deadlock,
         summary="Required anti-affinity and a rollout that must surge",
-        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old one. Proved "
+        why="maxUnavailable rounds down to 0, so a new pod must start first, but every domain is taken by an old "
+        "one. Proved "
         "by replay.",
         fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
         source="https://github.com/kubernetes/kubernetes/issues/116891",
@@ -191,7 +206,8 @@ RULES = (
         ERROR,
         target_absent,
         summary="Required affinity to pods that do not exist",
-        why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the cluster "
+        why="Unless the pods match the term themselves, they wait until others do. Checked against the pods of the "
+        "cluster "
         "and the linted workloads, and proved by replay.",
         fix="Deploy the workload that it must be with, or correct the selector and namespaces",
         source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",

@@ -13,8 +13,8 @@ from kschedctl.lint.facts import REPELLING
 from kschedctl.lint.requirements import Conditions, alternatives, equal
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import PREFERRED, REQUIRED
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import Workload
+from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
@@ -86,7 +86,7 @@ def kubelet_settable_label(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for key in workload.spec.node_selector:
             name = key.lower()
-            if any(word in name for word in ISOLATION_WORDS) and not key.startswith(RESTRICTED_PREFIX):
+            if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
                 yield workload.problem(
                     ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
                 )
@@ -198,7 +198,8 @@ RULES = (
         WARNING,
         node_name_pin,
         summary="Pods pinned to one node by name",
-        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims never "
+        why="nodeName bypasses the scheduler: pods fail on a full or tainted node, and WaitForFirstConsumer claims "
+        "never "
         "bind. A hostname in nodeSelector ties the workload to the life of one node.",
         fix="Select nodes by a label that several of them share",
         source=f"{doc.AFFINITY}#nodename",

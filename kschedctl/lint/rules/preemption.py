@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.facts import Amounts, Bools
 from kschedctl.lint.rule import NOTE, WARNING, Problem, Rule
 from kschedctl.lint.terms import Term, anti_affinity_terms, required_terms
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import Workload, compiled
+from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LONG_GRACE_SECONDS = 600
@@ -66,11 +67,7 @@ def budget_no_guarantee(world: World) -> Iterator[Problem]:
     highest = _highest(world)
     for subject, budget in world.linted("PodDisruptionBudget"):
         selector = compiled(budget.spec.selector)
-        covered = [
-            workload
-            for workload in world.by_namespace.get(subject.namespace or "default", ())
-            if selector is not None and workload.selected_by(selector)
-        ]
+        covered = [] if selector is None else world.selected(subject.namespace or "default", selector)
         if covered and (low := min(map(world.priority, covered))) < highest:
             message = f"its pods have priority {low:,}; pods of up to {highest:,} may evict them in spite of it"
             yield subject.problem(("spec",), message)
@@ -99,13 +96,13 @@ def inversion(world: World) -> Iterator[Problem]:
                 yield workload.problem(("volumes", i), message)
 
 
-def _matching(world: World, workload: Workload, term: Term) -> np.ndarray:  # type: ignore[type-arg]
+def _matching(world: World, workload: Workload, term: Term) -> Bools:
     """(T,): the kinds of pods in the cluster that the term is about."""
     view = world.facts.view
     return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
 
 
-def _priorities(world: World, workload: Workload, term: Term) -> np.ndarray:  # type: ignore[type-arg]
+def _priorities(world: World, workload: Workload, term: Term) -> Amounts:
     """The priorities of the bound pods that the term is about."""
     pods = world.facts.view.pods
     chosen = _matching(world, workload, term)[pods.info] & (pods.node >= 0)
@@ -134,7 +131,8 @@ RULES = (
         WARNING,
         cross_node,
         summary="Anti-affinity wider than a node against pods of lower priority",
-        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone stay, and "
+        why="Preemption only evicts pods of the node it makes room on: pods to avoid on other nodes of the zone "
+        "stay, and "
         "the pod stays Pending in spite of its priority. Reported when the replay finds no node now.",
         fix="Use the topologyKey kubernetes.io/hostname, or keep the two in different zones by node affinity",
         source=f"{doc.PRIORITY}#cross-node-preemption",
@@ -175,7 +173,8 @@ RULES = (
         NOTE,
         inversion,
         summary="A claim shared with a workload of lower priority",
-        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one can.",
+        why="A volume for one node keeps its users together: where the lower one runs decides where the higher one "
+        "can.",
         fix="Give both the same priority, or each a claim of its own",
         source=doc.VOLUMES,
         needs_cluster=True,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kschedctl.api.objects import Pod
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.cluster_workloads import pods_by_owner
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
 from kschedctl.lint.rules.priority_classes import RESERVED_PREFIX
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import SERVING
+from kschedctl.lint.world import World
 
 
 def missing(world: World) -> Iterator[Problem]:
@@ -44,7 +45,7 @@ def system_critical_in_user_namespace(world: World) -> Iterator[Problem]:
 def deleted_in_use(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
     used: Counter[str] = Counter()
-    first = {}
+    first: dict[str, Pod] = {}
     for pod in world.cluster.pods:
         name = pod.spec.priority_class_name
         if pod.spec.node_name and name and name not in world.priority_classes:
@@ -87,9 +88,9 @@ def no_quota(world: World) -> Iterator[Problem]:
             if expression.get("scopeName") == "PriorityClass":
                 limited |= set(expression.get("values") or world.priority_classes)
     classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    top = max(classes, key=lambda c: c.value, default=None)
+    top = max((c.value for c in classes), default=0)
     for subject, item in world.linted("PriorityClass"):
-        if item is top and item.value > 0 and item.metadata.name not in limited:
+        if item.value == top and item.value > 0 and item.metadata.name not in limited:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 
 
@@ -99,7 +100,8 @@ RULES = (
         ERROR,
         missing,
         summary="priorityClassName of a class that does not exist",
-        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked against the cluster, or "
+        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked against the "
+        "cluster, or "
         "against the PriorityClasses among the manifests where there are any.",
         fix="Create the PriorityClass, or correct the name",
         source=doc.PRIORITY,
@@ -109,7 +111,8 @@ RULES = (
         NOTE,
         not_set,
         summary="No priority class where others have one",
-        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 need room.",
+        why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
+        "need room.",
         fix="Set priorityClassName",
         source=doc.PRIORITY,
     ),
@@ -127,7 +130,8 @@ RULES = (
         ERROR,
         deleted_in_use,
         summary="Running pods of a PriorityClass that was deleted",
-        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is replaced.",
+        why="Running pods keep their priority, but every new pod that names the class is refused, so nothing is "
+        "replaced.",
         fix="Create the class again, or move the workloads to another one",
         source=doc.PRIORITY,
         needs_cluster=True,

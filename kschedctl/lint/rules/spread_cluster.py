@@ -9,13 +9,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import Bools
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule, Subject
 from kschedctl.lint.rules.spread_fields import HARD, constraints
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import Workload, compiled
+from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
 MOST_PLACED = 50
@@ -73,7 +73,10 @@ def key_on_some_nodes(world: World) -> Iterator[Problem]:
         eligible = world.facts.eligible(workload)
         without = eligible & ~world.facts.has_label(constraint.topology_key)
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
-            message = f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are passed over: {world.facts.names(without)}"
+            message = (
+                f"{without.sum():,} of {eligible.sum():,} usable nodes lack the label and are passed "
+                f"over: {world.facts.names(without)}"
+            )
             yield workload.problem((*path, "topologyKey"), message)
 
 
@@ -83,7 +86,10 @@ def min_domains_unsatisfiable(world: World) -> Iterator[Problem]:
         there = world.facts.domains(spread.key, spread.counted)
         fits = there * spread.constraint.max_skew
         if 0 < there < wanted and fits < workload.at_most and _stuck(world, workload, fits):
-            message = f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} replicas are scheduled"
+            message = (
+                f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} "
+                "replicas are scheduled"
+            )
             yield workload.problem((*spread.path, "minDomains"), message)
 
 
@@ -109,7 +115,10 @@ def _unreachable(world: World, spread: HardSpread, usable: Bools, why: str, fiel
     there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
     fits = within * spread.constraint.max_skew
     if 0 < within < there and fits < workload.at_most and _stuck(world, workload, fits):
-        message = f"{why} {there - within} of {there} domains, which count as empty: at most {fits} of {workload.at_most} replicas are scheduled"
+        message = (
+            f"{why} {there - within} of {there} domains, which count as empty: at most {fits} of "
+            f"{workload.at_most} replicas are scheduled"
+        )
         yield workload.problem((*spread.path, field), message)
 
 
@@ -125,7 +134,10 @@ def conflicting(world: World) -> Iterator[Problem]:
         placed = world.facts.placeable(workload, count)
         alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
         if placed < count and all(world.facts.placeable(w, count) == count for w in alone):
-            message = f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, each alone for all"
+            message = (
+                f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
+                "each alone for all"
+            )
             yield workload.problem(("topologySpreadConstraints",), message)
 
 
@@ -145,7 +157,7 @@ def _uneven(world: World, spreads: list[HardSpread], replicas: int) -> bool:
     return False
 
 
-def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, ...]) -> msgspec.Struct:
+def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, ...]) -> PodSpec:
     return msgspec.structs.replace(workload.spec, topology_spread_constraints=kept)
 
 
@@ -168,7 +180,10 @@ def builtin_default_ineffective(world: World) -> Iterator[Problem]:
     without = ~(facts.has_label(HOSTNAME) | facts.has_label(ZONE))
     if without.any() and not all(w.spec.topology_spread_constraints for w in world.workloads):
         first = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(without)[0])])
-        message = f"{without.sum():,} nodes have neither a {HOSTNAME} nor a {ZONE} label: the default spread does not score them"
+        message = (
+            f"{without.sum():,} nodes have neither a {HOSTNAME} nor a {ZONE} label: the default spread "
+            "does not score them"
+        )
         yield first.problem(("metadata", "labels"), message)
 
 
@@ -213,17 +228,17 @@ def _zones_of_storage(world: World) -> set[str]:
 def inconsistent_group(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
-        for other in world.by_namespace[workload.namespace]:
-            if (
-                other is workload
-                or selector is None
-                or not other.selected_by(selector)
-                or not workload.selected_by(selector)
-            ):
+        if selector is None or not workload.selected_by(selector):
+            continue
+        for other in world.selected(workload.namespace, selector):
+            if other is workload:
                 continue
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:
-                message = f"{other.subject} has pods that it counts, with {'another' if same_key else 'no'} constraint for {constraint.topology_key}"
+                message = (
+                    f"{other.subject} has pods that it counts, with {'another' if same_key else 'no'} "
+                    f"constraint for {constraint.topology_key}"
+                )
                 yield workload.problem(path, message)
                 break
 
@@ -242,7 +257,10 @@ def already_violated(world: World) -> Iterator[Problem]:
         counts = in_domain[np.unique(codes[spread.counted])]
         skew = int(counts.max() - counts.min())
         if skew > spread.constraint.max_skew:
-            message = f"the skew is {skew} now ({counts.min()} to {counts.max()} pods a domain), maxSkew {spread.constraint.max_skew}"
+            message = (
+                f"the skew is {skew} now ({counts.min()} to {counts.max()} pods a domain), maxSkew "
+                f"{spread.constraint.max_skew}"
+            )
             yield spread.workload.problem(spread.path, message)
 
 
@@ -283,7 +301,8 @@ RULES = (
         WARNING,
         tainted_domains,
         summary="Domains of tainted or cordoned nodes count as empty",
-        why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and replicas "
+        why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use hold the minimum at 0, and "
+        "replicas "
         "above maxSkew in each of the others stay Pending. Proved by replay.",
         fix="Set nodeTaintsPolicy: Honor",
         source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
@@ -325,7 +344,8 @@ RULES = (
         NOTE,
         builtin_default_ineffective,
         summary="Nodes that the default spread does not score",
-        why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for that.",
+        why="Pods without constraints are spread by hostname and zone; nodes without both labels get no score for "
+        "that.",
         fix="Label the nodes",
         source=f"{doc.SPREAD}#internal-default-constraints",
         needs_cluster=True,
@@ -345,7 +365,8 @@ RULES = (
         NOTE,
         scale_from_zero,
         summary="Hard zone spread while a zone has no nodes",
-        why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not count, "
+        why="The scheduler only knows zones of nodes that exist: a zone that could be scaled up from zero does not "
+        "count, "
         "and pods pile up in the others.",
         fix="Set minDomains to the number of zones, so that the autoscaler is asked for the missing ones",
         source=f"{doc.SPREAD}#known-limitations",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import pod_terms
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import ADDED_LABELS, Workload, compiled
+from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -39,9 +39,9 @@ def no_selector(world: World) -> Iterator[Problem]:
 def selector_not_self(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
-        if selector not in (None, NOTHING) and not workload.selected_by(selector):
-            if any(workload.selected_by(selector) for workload in _elsewhere(world, workload, selector)):
-                continue
+        if selector is None or selector == NOTHING or workload.selected_by(selector):
+            continue
+        if not _elsewhere(world, workload, selector):
             message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
             yield workload.problem((*path, "labelSelector"), message)
 
@@ -49,15 +49,18 @@ def selector_not_self(world: World) -> Iterator[Problem]:
 def cross_namespace(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
-        if selector not in (None, NOTHING) and (others := _elsewhere(world, workload, selector)):
+        if selector is None or selector == NOTHING or workload.selected_by(selector):
+            continue
+        if others := _elsewhere(world, workload, selector):
             message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
             yield workload.problem((*path, "labelSelector"), message)
 
 
-def _elsewhere(world: World, workload: Workload, selector: object) -> list[Workload]:
+def _elsewhere(world: World, workload: Workload, selector: Selector) -> list[Workload]:
     """Workloads of other namespaces that the selector matches while it matches none in its own."""
-    found = [w for w in world.workloads if w.selected_by(selector)]  # type: ignore[arg-type]
-    return [] if any(w.namespace == workload.namespace for w in found) else found
+    if world.selected(workload.namespace, selector):
+        return []
+    return [found for namespace in world.by_namespace for found in world.selected(namespace, selector)]
 
 
 def selector_invalid(world: World) -> Iterator[Problem]:
@@ -70,11 +73,9 @@ def selector_invalid(world: World) -> Iterator[Problem]:
 
 def wrong_key(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        keys = [
-            (("topologySpreadConstraints", i), c.topology_key)
-            for i, c in enumerate(workload.spec.topology_spread_constraints)
-        ]
-        keys += [(path, term.topology_key) for path, term in pod_terms(workload)]
+        keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
+        for i, constraint in enumerate(workload.spec.topology_spread_constraints):
+            keys.append((("topologySpreadConstraints", i), constraint.topology_key))
         for path, key in keys:
             if key in NO_LABELS:
                 yield workload.problem(
@@ -231,7 +232,8 @@ RULES = (
         NOTE,
         zone_soft_only,
         summary="Spread over zones only as a preference",
-        why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with it.",
+        why="ScheduleAnyway is one score among others: with little room all replicas may share a zone, and fail with "
+        "it.",
         fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
         source=doc.SPREAD,
     ),

@@ -10,10 +10,10 @@ from kschedctl.api.objects import Taint
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import tolerated, tolerates
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import REPELLING
+from kschedctl.lint.facts import REPELLING, Bools
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
-from kschedctl.lint.world import World
 from kschedctl.lint.workload import Workload
+from kschedctl.lint.world import World
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
@@ -35,7 +35,10 @@ def tolerate_all(world: World) -> Iterator[Problem]:
                 and toleration.operator == "Exists"
                 and toleration.effect in ("", "NoSchedule", "NoExecute")
             ):
-                message = f"tolerates every {toleration.effect or ''} taint: it also goes to nodes that are broken or not its own"
+                message = (
+                    f"tolerates every {toleration.effect or ''} taint: it also goes to nodes that are "
+                    "broken or not its own"
+                )
                 yield workload.problem(("tolerations", i), " ".join(message.split()))
 
 
@@ -133,11 +136,14 @@ def all_eligible_cordoned(world: World) -> Iterator[Problem]:
             continue
         if facts.never(workload, ("NodeAffinity", "TaintToleration", "NodeUnschedulable")):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())
-            message = f"all {selected.sum():,} nodes that it may use are closed to it: {cordoned:,} cordoned, {selected.sum() - cordoned:,} tainted"
+            message = (
+                f"all {selected.sum():,} nodes that it may use are closed to it: {cordoned:,} cordoned, "
+                f"{selected.sum() - cordoned:,} tainted"
+            )
             yield workload.problem((), message)
 
 
-def _offering(world: World, workload: Workload) -> np.ndarray:  # type: ignore[type-arg]
+def _offering(world: World, workload: Workload) -> Bools:
     """(N,): nodes that offer all the extended resources that the workload asks for."""
     view = world.facts.view
     wanted = {

@@ -15,10 +15,11 @@ from typing import NamedTuple
 from kschedctl.api.objects import DeviceTaint, DeviceToleration
 from kschedctl.scheduler.dynamic_resources import capacity
 from kschedctl.scheduler.dynamic_resources.allocated import Amounts, DeviceId, add
+from kschedctl.scheduler.dynamic_resources.claims import ALL
 from kschedctl.scheduler.dynamic_resources.constraints import Constraint, make
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pools import Counters, Pool, PooledDevice
-from kschedctl.scheduler.dynamic_resources.requests import ALL, MAX_RESULTS, AllocationError, ClaimRequests, Request
+from kschedctl.scheduler.dynamic_resources.requests import MAX_RESULTS, AllocationError, ClaimRequests, Request
 
 MAX_STEPS = 200_000
 """Devices tried before the search counts as timed out: upstream stops after ten seconds."""

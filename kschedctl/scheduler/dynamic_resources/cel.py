@@ -23,6 +23,7 @@ from kschedctl.scheduler.dynamic_resources.cel_functions import (
     IMPLEMENTATIONS,
     NO_SUCH_OVERLOAD,
     SIGNATURES,
+    load_library,
 )
 
 MAX_EXPRESSION = 10 * 1024
@@ -38,6 +39,10 @@ _DOMAIN = re.compile(r"\bdevice\s*\.\s*(?:attributes|capacity)\s*\.\s*(\w+)(?!\s
 _LENIENT = {"attributes": "anyAttributes", "capacity": "anyCapacity"}
 _FIELD = re.compile(r"(?<![\w.])device\s*\.\s*([A-Za-z_]\w*)")
 _LITERAL = re.compile(r"""r?("{3}|'{3}|"|')(?:\\.|(?!\1).)*\1""", re.DOTALL)
+_UNDECLARED = re.compile(
+    r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)((?:\.\w+)*)\.\w+' \(in container ''\)\n"
+    r"( \| .*\n \| )\.*\^"
+)
 _ERRORS = (
     (re.compile(r"Key not found in map : \"?(.*?)\"?$"), r"no such key: \1"),
     (re.compile(r"No matching overloads found.*"), NO_SUCH_OVERLOAD),
@@ -118,7 +123,7 @@ def compile_selector(expression: str, lists: bool = False) -> Selector:
             raise CompileError(f"must evaluate to bool or the unknown type, not {_type_name(output)}")
         program = runner.deserialize(checker.compile(_lenient(expression)).serialize())
     except RuntimeError as error:
-        raise CompileError(f"compilation failed: {_stripped(error)}") from None
+        raise CompileError(f"compilation failed: {_UNDECLARED.sub(_root, _stripped(error))}") from None
     named = (
         match[1] for match in re.finditer(r"\bdevice\s*\.\s*(?:attributes|capacity)\s*\.\s*(\w+)(?!\s*\()", expression)
     )
@@ -128,7 +133,7 @@ def compile_selector(expression: str, lists: bool = False) -> Selector:
 @cache
 def _environments(lists: bool) -> tuple[Any, Any]:
     """The environment that checks expressions, and the one that runs them."""
-    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
+    cel = load_library()
 
     kinds = {name: cel.Type.AbstractType(opaque) for name, opaque in _OPAQUE.items()}
     any_type = cel.Type("google.protobuf.Any")
@@ -246,6 +251,13 @@ def _check_fields(expression: str) -> None:
                 f"compilation failed: ERROR: <input>:{line}:{column + 1}: undefined field '{match[1]}'\n"
                 f" | {source}\n | {'.' * column}^"
             )
+
+
+def _root(undeclared: re.Match[str]) -> str:
+    """An undeclared ``a.b.c`` as cel-go reports it: by its first name, at that name's place."""
+    line, column, root, middle, source = undeclared.groups()
+    at = int(column) - len(root) - len(middle)
+    return f"ERROR: <input>:{line}:{at}: undeclared reference to '{root}' (in container '')\n{source}{'.' * (at - 1)}^"
 
 
 def _boolean(result: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from kschedctl.api import quantity as quantities
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity
+from kschedctl.errors import InputError
 from kschedctl.scheduler.dynamic_resources import semver
 
 NO_SUCH_OVERLOAD = "no such overload"
@@ -102,6 +103,16 @@ strings.quote(string) string
 
 Value = Any
 _IP, _CIDR, _QUANTITY, _SEMVER = b"ip:", b"cidr:", b"quantity:", b"semver:"
+
+
+def load_library() -> Any:
+    """The CEL library. Raises InputError where the platform has none."""
+    try:
+        from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
+    except ImportError as error:
+        what = "device selectors are CEL expressions, and the package cel-expr-python that reads them cannot be loaded"
+        raise InputError(what, hint=str(error)) from None
+    return cel
 
 
 def quantity(text: str) -> bytes:
@@ -213,8 +224,7 @@ def _is_global_unicast(value: Value) -> bool:
 
 @cache
 def _extract(function: str) -> Any:
-    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
-
+    cel = load_library()
     config = cel.NewEnvConfigFromYaml("extensions:\n  - name: regex\n  - name: optional\n")
     env = cel.NewEnv(config=config, variables={"text": cel.Type.STRING, "pattern": cel.Type.STRING})
     return env.compile(function)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+EXACT_COUNT, ALL = "ExactCount", "All"
+"""The modes of allocation."""
 NOT_CREATED_YET = "ResourceClaim not created yet"
 
 
@@ -81,7 +83,7 @@ def _check_owner(pod: Pod, claim: ResourceClaim, pod_groups: bool) -> None:
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
-    group = _pod_group(pod)
+    group = pod_group(pod)
     whose = "Pod is not owner"
     if pod_groups and group:
         if controller and (controller.kind, controller.name) == ("PodGroup", group):
@@ -90,7 +92,8 @@ def _check_owner(pod: Pod, claim: ResourceClaim, pod_groups: bool) -> None:
     raise ClaimError(f"ResourceClaim {key(claim)} was not created for Pod {pod.key} ({whose})")
 
 
-def _pod_group(pod: Pod) -> str | None:
+def pod_group(pod: Pod) -> str | None:
+    """The name of the PodGroup that a pod belongs to."""
     return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
 
 
@@ -111,7 +114,7 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Why an allocated claim's devices will not become ready: they failed, or ``timeout`` seconds are over; or empty."""
+    """Why an allocated claim's devices will not become ready, failed or ``timeout`` seconds over; empty if they may."""
     allocation = claim.status.allocation
     if allocation is None:
         return ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kschedctl.scheduler.dynamic_resources.allocator import At, Search, taint_against
+from kschedctl.scheduler.dynamic_resources.claims import ALL
 from kschedctl.scheduler.dynamic_resources.constraints import lookup
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pools import Pool, PooledDevice
-from kschedctl.scheduler.dynamic_resources.requests import ALL, AllocationError, ClaimRequests, Request
+from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, Request
 
 
 def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> str:
@@ -33,42 +34,54 @@ def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) ->
 def _request(search: Search, at: At) -> tuple[bool, str]:
     """Whether enough devices fit the request by itself, and the count in words."""
     claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
-    obstacles = Counter(next(_obstacles(search, at, request, *place), "") for place in search.places)
-    fitting = obstacles.pop("", 0)
     wanted = "all devices" if request.mode == ALL else f"{request.count} device{'s' * (request.count != 1)}"
-    text = f"{claim.key} request {request.full_name} wants {wanted}, {fitting} of {len(search.places)} fit"
-    if obstacles:
-        text += f" ({', '.join(f'{count} {obstacle}' for obstacle, count in obstacles.most_common())})"
-    return fitting >= (request.count if request.mode != ALL else max(fitting, 1)), text
+    text = f"{claim.key} request {request.full_name} wants {wanted}"
+    if not search.places:
+        return False, f"{text}, the node has none"
+    misfits = Counter(filter(None, (_misfit(search, request, *place) for place in search.places)))
+    fitting = [place for place in search.places if not _misfit(search, request, *place)]
+    obstacles = Counter(filter(None, (_obstacle(search, at, request, *place) for place in fitting)))
+    free = len(fitting) - obstacles.total()
+    faults = ", ".join(f"{count} {fault}" for fault, count in (obstacles + misfits).most_common())
+    text += f", {free} of {len(search.places)} fit" + f" ({faults})" * bool(faults)
+    return bool(free and not obstacles) if request.mode == ALL else free >= request.count, text
 
 
-def _obstacles(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> Iterator[str]:
-    """What is in the way of one device, in the order in which the allocator looks."""
-    if search.in_use(at, device):
-        yield "allocated"
-    yield from _unselected(search, request, device)
-    if not search.is_selectable(at, device):
-        yield "not for this node" if search.features.binding_conditions else "with binding conditions"
-    if not search.has_capacity(request, device):
-        yield "without the capacity"
-    available = pool.available or {}
-    if any(amount > available.get(counter, 0) for counter, amount in device.consumes.items()):
-        yield "short of shared counters"
-    if search.features.device_taints and (taint := taint_against(device, request)):
-        yield f"tainted {taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
-    for constraint in search.claims[at.claim].constraints:
-        attribute = constraint.match_attribute or constraint.distinct_attribute
-        if attribute and request.named_in(constraint.requests) and lookup(device, attribute) is None:
-            yield f"without attribute {attribute}"
-
-
-def _unselected(search: Search, request: Request, device: PooledDevice) -> Iterator[str]:
+def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> str:
+    """Why the request is not about a device at all, empty if it is."""
     for selector in request.selectors:
+        where = f"{selector.source.partition(':')[0]}: {_shortened(selector.text)}"
         try:
             if not search.inventory.selects(selector, device):
-                yield f"not selected by {selector.source}"
+                return f"not selected by {where}"
         except AllocationError as error:
-            yield f"failing in {error}"
+            return f"failing by {error.text} in {where}"
+    if device.device.binding_conditions and not search.features.binding_conditions:
+        return "with binding conditions"
+    return "" if search.inventory.on_node(device, search.row) else "for other nodes"
+
+
+def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> str:
+    """The first thing in the way of a device that the request is about."""
+    available = pool.available or {}
+    obstacles = {
+        "allocated": search.in_use(at, device),
+        "without the capacity": not search.has_capacity(request, device),
+        "short of shared counters": any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
+    }
+    taint = taint_against(device, request) if search.features.device_taints else None
+    if taint:
+        obstacles[f"tainted {taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"] = True
+    for constraint in search.claims[at.claim].constraints:
+        attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+        missing = request.named_in(constraint.requests) and lookup(device, attribute) is None
+        obstacles[f"without attribute {attribute}"] = missing
+    return next((text for text, applies in obstacles.items() if applies), "")
+
+
+def _shortened(expression: str) -> str:
+    line = " ".join(expression.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
 
 
 def _constraint(match: str | None, distinct: str | None) -> str:

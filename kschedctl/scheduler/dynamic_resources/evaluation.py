@@ -15,14 +15,21 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
-from kschedctl.scheduler.dynamic_resources.allocator import Allocation, InvalidPoolsError, Search, SearchTimeoutError
+from kschedctl.api.quantity import value
+from kschedctl.scheduler.dynamic_resources.allocator import (
+    Allocation,
+    InvalidPoolsError,
+    Result,
+    Search,
+    SearchTimeoutError,
+)
 from kschedctl.scheduler.dynamic_resources.claims import PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.dynamic_resources.results import allocation_result
-from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.framework import Code, PluginError
 
 Bools = npt.NDArray[np.bool_]
 
@@ -33,12 +40,16 @@ MAX_ALTERNATIVES = 8
 
 
 class Outcome(NamedTuple):
-    """What Filter says of a node, and the devices when it passes; ``searched`` where devices were looked for."""
+    """What Filter says of a node, and the devices when it passes.
+
+    ``searched`` where devices were looked for; ``expression`` is the CEL selector that failed.
+    """
 
     code: Code = Code.SUCCESS
     reason: str = ""
     allocation: Allocation | None = None
     searched: bool = False
+    expression: str = ""
 
 
 NOTHING_TO_DO = Outcome()
@@ -81,6 +92,19 @@ class Evaluation:
         masks = list(self.unavailable.values())
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
+    def refusals(self) -> list[tuple[Bools, Outcome]]:
+        """The distinct refusals and the nodes (N,) that each is about. Raises PluginError."""
+        try:
+            outcomes = self.outcomes
+        except AllocationError as error:  # slices whose node selector cannot be read
+            raise PluginError(str(error)) from None
+        rows: dict[tuple[Code, str], list[int]] = {}
+        for row, outcome in enumerate(outcomes):
+            if outcome.code is not Code.SUCCESS:
+                rows.setdefault((outcome.code, outcome.reason), []).append(row)
+        numbers = np.arange(len(outcomes))
+        return [(np.isin(numbers, same), outcomes[same[0]]) for same in rows.values()]
+
     def allocations(self, row: int) -> list[AllocationResult]:
         """What each claim without an allocation would get on a node that passes; empty where nothing is searched."""
         outcome = self.outcomes[row]
@@ -96,16 +120,25 @@ class Evaluation:
         if outcome.allocation is None:
             return 0
         chosen = iter(outcome.allocation)
-        return sum(_rank(claim, _names(claim, chosen)) for claim in self.claims.all)
+        return sum(
+            preference(claim) if claim.status.allocation else preference(claim, next(chosen))
+            for claim in self.claims.all
+        )
 
     def fact(self, row: int) -> str:
         """What stands behind a refusal."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
             return "; ".join(text for position, text in self.why_unavailable.items() if self.unavailable[position][row])
+        try:
+            claims = self._requests(self._from_devices(row))
+        except LookupError as missing:
+            return f"{missing.args[0]} is offered neither by the node nor by a DeviceClass"
+        except AllocationError as error:
+            return str(error)
         if outcome.searched and outcome.code is not Code.ERROR:
-            return diagnose(self.inventory, row, self._requests(self._from_devices(row)))
-        return outcome.reason
+            return diagnose(self.inventory, row, claims)
+        return f"{outcome.reason.splitlines()[0]}, in {outcome.expression}" if outcome.expression else outcome.reason
 
     def _outcome(self, row: int, refused: bool) -> Outcome:
         extended = self.claims.extended
@@ -127,7 +160,7 @@ class Evaluation:
             search = Search(self.inventory, row, self._requests(resources))
             allocation = search.run()
         except AllocationError as error:
-            return Outcome(Code.ERROR, str(error), searched=True)
+            return Outcome(Code.ERROR, str(error), searched=True, expression=error.expression)
         except InvalidPoolsError as error:
             return Outcome(Code.UNRESOLVABLE, str(error), searched=True)
         except SearchTimeoutError:
@@ -142,7 +175,7 @@ class Evaluation:
         offered = self.inventory.nodes.objects[row].status.allocatable
         found = []
         for name in self.resources:
-            if name in (self.classes or {}) and str(offered.get(name, 0)) == "0":
+            if name in (self.classes or {}) and value(offered.get(name, 0)) == 0:
                 found.append(name)
             elif name not in offered:
                 raise LookupError(name)
@@ -180,14 +213,10 @@ class Evaluation:
         return refused, resources, local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
 
 
-def _names(claim: ResourceClaim, chosen: object) -> set[str]:
-    """The requests for which a claim has devices, or would get some."""
-    if claim.status.allocation is not None:
-        return {result.request for result in claim.status.allocation.devices.results}
-    return {result.request.full_name for result in next(chosen)}  # type: ignore[call-overload]
-
-
-def _rank(claim: ResourceClaim, names: set[str]) -> int:
+def preference(claim: ResourceClaim, chosen: tuple[Result, ...] = ()) -> int:
+    """How early in their lists the alternatives are for which a claim has devices, or would get the chosen ones."""
+    held = claim.status.allocation.devices.results if claim.status.allocation else ()
+    names = {result.request for result in held} | {result.request.full_name for result in chosen}
     return sum(
         MAX_ALTERNATIVES - position
         for request in claim.spec.devices.requests

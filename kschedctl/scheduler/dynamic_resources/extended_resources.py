@@ -22,10 +22,8 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
+from kschedctl.scheduler.dynamic_resources.claims import EXACT_COUNT
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory, inventory_of
-from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
-from kschedctl.scheduler.dynamic_resources.requests import EXACT_COUNT, AllocationError, Expression
 from kschedctl.snapshot.snapshot import Snapshot
 
 IN_MEMORY_NAME = "<extended-resources>"
@@ -108,35 +106,7 @@ class DeviceBackedResources:
 
     def totals(self, resource: str) -> tuple[Counts, Counts]:
         """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
+        from kschedctl.scheduler.dynamic_resources.device_totals import device_totals  # noqa: PLC0415 - few profiles ask
+        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
+
         return device_totals(inventory_of(self.view, self.features), self.classes[resource])
-
-
-def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
-    """(N,) each: how many devices of a class every node has, and how many of them are allocated; for scoring.
-
-    Slices count by themselves here, whatever is wrong with their pools; a node whose devices cannot be told has none.
-    """
-    name = f"class {device_class.metadata.name}"
-    selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
-    total, allocated = np.zeros((2, len(inventory.nodes)), np.int64)
-    faulty = np.zeros(len(inventory.nodes), np.bool_)
-    for piece in inventory.slices:
-        for device in piece.devices:
-            mask = _holders(inventory, device)
-            try:
-                if all(inventory.selects(selector, device, shares=False) for selector in selectors):
-                    total += mask
-                    allocated += mask & inventory.state.holds(device.id)
-            except AllocationError:
-                faulty |= mask
-    return np.where(faulty, 0, total), np.where(faulty, 0, allocated)
-
-
-def _holders(inventory: Inventory, device: PooledDevice) -> Bools:
-    """(N,): the nodes for which a device counts; a slice that names none counts for all."""
-    spec = device.slice.spec
-    if spec.per_device_node_selection:
-        found = device.device
-        return inventory.node_mask(found.node_name, found.all_nodes, found.node_selector)
-    everywhere = spec.all_nodes or not (spec.node_name or spec.node_selector is not None)
-    return inventory.node_mask(spec.node_name, everywhere, spec.node_selector)

@@ -43,3 +43,7 @@ class Features(NamedTuple):
     def stable_allocator(self) -> bool:
         """Without these two the scheduler runs its older allocator, which knows no distinctAttribute."""
         return not (self.binding_conditions or self.consumable_capacity)
+
+
+DEFAULT_FEATURES = Features()
+"""Those of kube-scheduler v1.36."""

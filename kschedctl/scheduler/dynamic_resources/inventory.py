@@ -15,7 +15,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceClass, NodeSelector, ResourceClaim, ResourceSlice
+from kschedctl.api.objects import Device, DeviceClass, NodeSelector, ResourceClaim, ResourceSlice
+from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.errors import InputError
 from kschedctl.scheduler.dynamic_resources import cel
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, gather
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -201,7 +203,7 @@ class Inventory:
             self._verdicts[key] = self._evaluate(expression.text, device, shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):
-            raise AllocationError(f"{expression.source}: {verdict}")
+            raise AllocationError(f"{expression.source}: {verdict}", verdict, expression.text)
         return verdict
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
@@ -220,17 +222,23 @@ class Inventory:
     # -- interning -----------------------------------------------------------------------------------------------
 
     def _devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
-        spec, found = piece.spec, []
-        for device in spec.devices:
-            seen = (spec.driver, device.attributes, device.capacity, device.allow_multiple_allocations)
-            kind = self._kind_ids.setdefault(_encode(seen), len(self._kind_ids))
-            mark = self.state.mark((spec.driver, spec.pool.name, device.name))
-            alike = (spec.driver, spec.per_device_node_selection, mark, replace(device, name=""))
-            twin = self._twin_ids.setdefault(_encode(alike), len(self._twin_ids))
-            found.append(
-                PooledDevice(device, piece, kind, twin, consumption(device) if device.consumes_counters else {})
-            )
-        return tuple(found)
+        """Raises InputError for a quantity that cannot be read."""
+        try:
+            return tuple(self._device(piece, device) for device in piece.spec.devices)
+        except QuantityError as error:
+            raise InputError(error.what, where=f"ResourceSlice {piece.metadata.name}", hint=error.hint) from None
+
+    def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
+        spec = piece.spec
+        seen = _encode((spec.driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+        if seen not in self._kind_ids:
+            for capacity in device.capacity.values():
+                parse(str(capacity.value))
+        kind = self._kind_ids.setdefault(seen, len(self._kind_ids))
+        mark = self.state.mark((spec.driver, spec.pool.name, device.name))
+        alike = (spec.driver, spec.per_device_node_selection, mark, replace(device, name=""))
+        twin = self._twin_ids.setdefault(_encode(alike), len(self._twin_ids))
+        return PooledDevice(device, piece, kind, twin, consumption(device))
 
 
 _INVENTORIES: WeakKeyDictionary[NodeColumns, dict[Features, Inventory]] = WeakKeyDictionary()

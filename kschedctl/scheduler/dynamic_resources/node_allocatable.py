@@ -137,7 +137,7 @@ def _mapped(
 
 
 def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """What the pod requests with these devices; nothing when none of them gives node resources. Raises _RefusedError."""
+    """What the pod requests with these devices; nothing if none gives node resources. Raises _RefusedError."""
     pod = evaluation.pod
     statuses = tuple(_statuses(evaluation, allocation))
     if not statuses:

@@ -18,17 +18,24 @@ from kschedctl.api.objects import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from kschedctl.api.quantity import Quantity, parse
-from kschedctl.scheduler.dynamic_resources.claims import key
+from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.errors import InputError
+from kschedctl.scheduler.dynamic_resources.claims import ALL, EXACT_COUNT, key
 from kschedctl.scheduler.dynamic_resources.features import Features
 
-EXACT_COUNT, ALL = "ExactCount", "All"
 MAX_RESULTS = 32
 """Devices that one claim can hold (resource/v1 AllocationResultsMaxSize)."""
 
 
 class AllocationError(Exception):
-    """Something is wrong with a claim, class or pool: the allocation fails with upstream's code Error."""
+    """Something is wrong with a claim, class or pool: the allocation fails with upstream's code Error.
+
+    ``str()`` is upstream's wording; ``text`` the part of it that is about the CEL ``expression``, where there is one.
+    """
+
+    def __init__(self, message: str, text: str = "", expression: str = "") -> None:
+        self.text, self.expression = text or message, expression
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -137,7 +144,7 @@ def _request(
         (*_expressions(f"class {sub.device_class_name}", device_class), *_expressions(f"claim {key(claim)}", sub)),
         sub.tolerations,
         admin,
-        _amounts(sub.capacity),
+        _amounts(sub.capacity, where),
     )
 
 
@@ -147,5 +154,8 @@ def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceS
     return tuple(Expression(f"{source}: selector #{i}", s.cel.expression) for i, s in found if s.cel is not None)
 
 
-def _amounts(capacity: CapacityRequirements | None) -> dict[str, Quantity]:
-    return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
+def _amounts(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+    try:
+        return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
+    except QuantityError as error:
+        raise InputError(error.what, where=where, hint=error.hint) from None

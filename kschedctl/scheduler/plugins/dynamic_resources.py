@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceRequest, ResourceClaim
-from kschedctl.api.resource_names import is_dra_extended
-from kschedctl.scheduler.dynamic_resources.claims import (
-    ClaimError,
-    PodClaims,
-    binding_failed,
-    can_be_deallocated,
-    extended_resource_claim,
-    key,
-    pod_claims,
-)
-from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, Outcome
-from kschedctl.scheduler.dynamic_resources.extended_resources import (
-    IN_MEMORY_NAME,
-    backed,
-    classes_by_resource,
-    empty_claim,
-)
+from kschedctl.scheduler.dynamic_resources.claims import ClaimError, can_be_deallocated
+from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory, inventory_of
-from kschedctl.scheduler.dynamic_resources.node_allocatable import lacking, shared_claims
-from kschedctl.scheduler.dynamic_resources.requests import AllocationError
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     SUCCESS,
@@ -51,9 +31,16 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
+    from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+
+Bools = npt.NDArray[np.bool_]
+
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
+UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 
@@ -76,8 +63,10 @@ class DynamicResources:
     def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
         if not info.spec.resource_claims:
             return SUCCESS
+        from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
+
         try:
-            self._own_claims(info, inventory_of(view, self.features))
+            pre_filter.own_claims(info, inventory.inventory_of(view, self.features))
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
@@ -91,18 +80,16 @@ class DynamicResources:
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         evaluation: Evaluation = required_state(state, self.name, "PreFilter")
-        try:
-            outcomes = evaluation.outcomes
-        except AllocationError as error:
-            raise PluginError(str(error)) from None
         undecided = np.ones(len(view.nodes), np.bool_)
         if self.features.node_allocatable:
-            for mask, outcome in shared_claims(evaluation, view, delta):
+            from kschedctl.scheduler.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
+
+            for mask, outcome in node_allocatable.shared_claims(evaluation, view, delta):
                 yield Rejection(mask & undecided, outcome.code, outcome.reason)
                 undecided &= ~mask
-            for mask, outcome in lacking(evaluation, info, view, delta):
+            for mask, outcome in node_allocatable.lacking(evaluation, info, view, delta):
                 yield Rejection(mask & undecided, outcome.code, outcome.reason)
-        for outcome, mask in _refusals(outcomes):
+        for mask, outcome in evaluation.refusals():
             yield Rejection(mask & undecided, outcome.code, outcome.reason, evaluation.fact)
 
     def post_filter(self, cycle: Any) -> PostFilterResult:
@@ -121,6 +108,11 @@ class DynamicResources:
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
             return _unschedulable(DELETED)
+        if self.features.workload_claims:
+            from kschedctl.scheduler.dynamic_resources import pod_groups  # noqa: PLC0415 - behind a gate
+
+            if pod_groups.can_be_unreserved(cycle.info.pod, evaluation.inventory, cycle.view):
+                return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
         return _unschedulable(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
@@ -139,96 +131,17 @@ class DynamicResources:
         plain: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(found))
         return plain
 
-    # -- claims ----------------------------------------------------------------------------------------------------
-
-    def _own_claims(self, info: PodInfo, inventory: Inventory) -> tuple[ResourceClaim, ...]:
-        return tuple(claim for _, claim in pod_claims(info.pod, inventory.claims, self.features.workload_claims))
-
     def _evaluation(self, info: PodInfo, view: Snapshot) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""
-        inventory = inventory_of(view, self.features)
-        if self._latest is None or self._latest[0] is not info or self._latest[1] is not inventory:
-            self._latest = (info, inventory, self._evaluate(info, view, inventory))
-        return self._latest[2]
-
-    def _evaluate(self, info: PodInfo, view: Snapshot, inventory: Inventory) -> Evaluation | None:
-        requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
-        classes = classes_by_resource(view.cluster.device_classes) if self.features.extended_resource else {}
-        own, extended = self._own_claims(info, inventory), None
-        if backed(requests, classes):
-            extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
-        resources = tuple(name for name, amount in requests.items() if amount and is_dra_extended(name))
-        claims = PodClaims(own, extended)
-        if not claims.all:
+        extended = self.features.extended_resource and view.cluster.device_classes
+        if not (info.spec.resource_claims or extended or self.features.workload_claims):
             return None
-        for claim in own:
-            if claim.status.allocation is None:
-                _check(claim, inventory)
-        unselected = {i: _unselected(claim, inventory) for i, claim in enumerate(claims.all) if claim.status.allocation}
-        failures = {i: self._failure(claims.all[i]) for i in unselected}
-        unavailable = {i: mask | bool(failures[i]) for i, mask in unselected.items()}
-        why = {
-            i: f"claim {key(claims.all[i])} {failure or 'has its devices on other nodes'}"
-            for i, failure in failures.items()
-        }
-        return Evaluation(
-            inventory, info.pod, claims, unavailable, unselected, why, resources if extended else (), classes
-        )
+        from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
 
-    def _failure(self, claim: ResourceClaim) -> str:
-        """Why an allocated claim's devices will not become ready, if they will not."""
-        return (
-            binding_failed(claim, self.binding_timeout, datetime.now(UTC)) if self.features.binding_conditions else ""
-        )
-
-
-def _check(claim: ResourceClaim, inventory: Inventory) -> None:
-    """Whether a claim can be allocated as far as its classes go. Raises ClaimError and PluginError."""
-    for request in claim.spec.devices.requests:
-        for name, class_name in _class_names(claim, request, inventory.features):
-            if not class_name:
-                raise PluginError(f"request {name}: unsupported request type")
-            if class_name not in inventory.classes:
-                raise ClaimError(f"request {name}: device class {class_name} does not exist")
-
-
-def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
-    """(N,): the nodes that an allocated claim's node selector leaves out. Raises PluginError."""
-    selector = claim.status.allocation.node_selector if claim.status.allocation else None
-    if selector is None:
-        return np.zeros(len(inventory.nodes), np.bool_)
-    compiled = compile_node_selector(selector)
-    try:
-        compiled.check()
-    except NodeSelectorError as error:
-        raise PluginError(str(error)) from None
-    return ~inventory.nodes.evaluate(compiled.match, compiled.keys, compiled.uses_name).astype(np.bool_)
-
-
-def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """The name of a request, or of each of its alternatives, and its class. Raises ClaimError."""
-    where = f"resource claim {key(claim)}, request {request.name}"
-    if request.exactly is not None:
-        yield request.name, request.exactly.device_class_name
-    elif not request.first_available:
-        raise ClaimError(f"{where}: unknown request type")
-    elif not features.prioritized_list:
-        raise ClaimError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-    else:
-        for alternative in request.first_available:
-            yield f"{request.name}/{alternative.name}", alternative.device_class_name
-
-
-def _refusals(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Bools]]:
-    """The distinct refusals and the nodes (N,) that each is about."""
-    rows: dict[tuple[Code, str], list[int]] = {}
-    for row, outcome in enumerate(outcomes):
-        if outcome.code is not Code.SUCCESS:
-            rows.setdefault((outcome.code, outcome.reason), []).append(row)
-    for same in rows.values():
-        mask = np.zeros(len(outcomes), np.bool_)
-        mask[same] = True
-        yield outcomes[same[0]], mask
+        found = inventory.inventory_of(view, self.features)
+        if self._latest is None or self._latest[0] is not info or self._latest[1] is not found:
+            self._latest = (info, found, pre_filter.evaluation_of(info, found, self.binding_timeout))
+        return self._latest[2]
 
 
 def _unschedulable(reason: str) -> PostFilterResult:

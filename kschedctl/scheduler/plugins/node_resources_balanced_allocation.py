@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
-from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores
 from kschedctl.scheduler.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
@@ -23,7 +23,7 @@ class NodeResourcesBalancedAllocation:
 
     name = "NodeResourcesBalancedAllocation"
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = Features()) -> None:
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.resources, self.features = args.resources, features
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kschedctl.api import resource_names as names
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
-from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import (
     Code,
     PreFilterResult,
@@ -37,7 +37,7 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
 
-    def __init__(self, args: NodeResourcesFitArgs, features: Features = Features()) -> None:
+    def __init__(self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.args, self.features = args, features
         self.strategy = args.scoring_strategy
 

@@ -188,9 +188,10 @@ _known: WeakKeyDictionary[Snapshot, AttachedVolumes] = WeakKeyDictionary()
 
 def node_attachments(view: Snapshot, delta: Delta) -> NodeAttachments:
     """What is attached to each node of a snapshot under a hypothesis."""
-    if view not in _known:
-        _known[view] = AttachedVolumes(listers(view))
-    return _known[view].on_nodes(view, delta)
+    found = _known.get(view)
+    if found is None or found.listers is not listers(view):
+        found = _known[view] = AttachedVolumes(listers(view))
+    return found.on_nodes(view, delta)
 
 
 @dataclass(frozen=True)

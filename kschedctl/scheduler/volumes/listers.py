@@ -91,6 +91,7 @@ class Listers:
     """
 
     def __init__(self, cluster: Cluster, nodes: NodeColumns) -> None:
+        self.cluster = cluster
         self.topology = Topology(nodes)
         self.nodes = nodes
         self.claims = {(c.metadata.namespace, c.metadata.name): c for c in cluster.persistent_volume_claims}
@@ -140,10 +141,11 @@ _known: WeakKeyDictionary[Snapshot, Listers] = WeakKeyDictionary()
 
 
 def listers(view: Snapshot) -> Listers:
-    """The listers of a snapshot, made on first use and kept as long as the snapshot is."""
-    if view not in _known:
-        _known[view] = Listers(view.cluster, view.nodes)
-    return _known[view]
+    """The listers of a snapshot, made on first use and kept as long as the snapshot and its objects are."""
+    found = _known.get(view)
+    if found is None or found.cluster is not view.cluster:
+        found = _known[view] = Listers(view.cluster, view.nodes)
+    return found
 
 
 def _default_class(found: StorageClass) -> StorageClass:

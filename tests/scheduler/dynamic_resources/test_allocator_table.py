@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 from golden_cases import table
 from plugin_cases import cases, snapshot
 
@@ -46,15 +47,18 @@ def test_allocate(case):
     inventory = Inventory(view, features, state_of(case))
     claims = [msgspec.convert(document, ResourceClaim) for document in case["claims"]]
     want = case["want"]
-    try:
-        search = Search(inventory, 0, [read_claim(claim, inventory.classes, features) for claim in claims])
-        found = search.run()
-    except (AllocationError, InvalidPoolsError) as error:
-        assert str(error) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
+    if "error" in want:
+        with pytest.raises((AllocationError, InvalidPoolsError)) as caught:
+            allocate(inventory, claims)
+        assert str(caught.value) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
         return
-    assert "error" not in want
+    found = allocate(inventory, claims)
     node = view.nodes.names[0]
     assert plain(found, node, features) == [without_ids(allocation) for allocation in want.get("allocations") or ()]
+
+
+def allocate(inventory, claims):
+    return Search(inventory, 0, [read_claim(claim, inventory.classes, inventory.features) for claim in claims]).run()
 
 
 def absent(error):

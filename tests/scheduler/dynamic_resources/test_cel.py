@@ -125,6 +125,11 @@ COMPILE_ERRORS = {
         "compilation failed: ERROR: <input>:1:1: undeclared reference to 'noSuchVar' (in container '')\n"
         " | noSuchVar\n | ^",
     ),
+    "undeclared-parts": (
+        'true && devise.attributes["x"].y',
+        "<input>:1:9: undeclared reference to 'devise' (in container '')\n"
+        ' | true && devise.attributes["x"].y\n | ........^',
+    ),
     "undefined-field": (f"{D}.x == 1 ||\n device.nosuch", "<input>:2:8: undefined field 'nosuch'"),
     "mixed-types": (f'{C}.memory.isLessThan(semver("1.0.0"))', "found no matching overload for 'isLessThan'"),
     "deep": ("(" * 300 + "true" + ")" * 300, "recursion"),

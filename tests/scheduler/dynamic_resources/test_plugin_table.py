@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, shown, snapshot
 
+from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.cycle import PreFilterOutcome
-from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.evaluation import preference
+from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import Status
 from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
@@ -22,7 +26,6 @@ LEFT_OUT = {
     "other-resources-in-flight-claim": "the same",
     "timeout": "upstream's clock is stopped there",
     "prebind-fail-with-binding-timeout": "the devices were allocated just before the table ran",
-    "postfilter-unreserve-podgroup": "upstream edits the claim of a PodGroup there; that is not replayed",
 }
 GATES = {
     "admin_access": "DRAAdminAccess",
@@ -55,6 +58,29 @@ def test_plugin(case):
         assert {part: found[part] for part in ("rawScores", "scores")} == {p: want[p] for p in ("rawScores", "scores")}
     if "postfilter" in want:
         assert shown(plugin.post_filter(finished(plugin, info, view)).status) == want["postfilter"]
+
+
+@cases("dynamicresources", "computescore", left_out=["more-claims-than-allocations"])  # cannot happen here
+def test_score(case):
+    claims = [msgspec.convert(document, ResourceClaim) for document in case["objects"]]
+    results = iter(case.get("allocationResults") or ())
+    allocated = [
+        claim if claim.status.allocation else replace(claim, status=ResourceClaimStatus(convert_result(next(results))))
+        for claim in claims
+    ]
+    assert sum(map(preference, allocated)) == case["want"]["score"]
+
+
+def convert_result(document):
+    return msgspec.convert(document, AllocationResult)
+
+
+@cases("dynamicresources", "normalizescore")
+def test_normalize(case):
+    raw = {entry["node"]: entry["score"] for entry in case.get("rawScores", ())}
+    plugin = DynamicResources(DynamicResourcesArgs(), DEFAULT_FEATURES)
+    normalized = plugin.normalize(None, np.array(list(raw.values()), np.int64)).tolist()
+    assert dict(zip(raw, normalized, strict=True)) == case["want"].get("scores", {})
 
 
 def plugin_of(case):

@@ -1,0 +1,198 @@
+"""``kschedctl lint``: what in these manifests, or in this cluster, makes scheduling go wrong?"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.lint_settings import find_settings, read_settings
+from kschedctl.cli.options import Color, Format, Source, View, with_options
+from kschedctl.cli.source import load
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, UsageError
+from kschedctl.lint.engine import chosen_rules, rule_named
+from kschedctl.lint.engine import lint as run
+from kschedctl.lint.rule import Severity
+from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.suppression import baseline_text, read_baseline
+from kschedctl.lint.world import World
+from kschedctl.sources.files import STDIN, find_files
+from kschedctl.sources.positions import Manifest, read_manifests
+
+CLEAN, FOUND = 0, 1
+log = logging.getLogger(__name__)
+
+
+class LintFormat(StrEnum):
+    """The values of ``-o``."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+@dataclass(frozen=True)
+class What:
+    """What to lint, in which cluster."""
+
+    filename: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="Manifests: file, folder or - (stdin). Repeatable."),
+    ] = field(default_factory=list)
+    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read the folders within folders too.")] = False
+    with_cluster: Annotated[
+        list[str],
+        typer.Option(
+            "--with-cluster", metavar="FILE", help="The cluster that they go to; alone: lint that. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    snapshot: Annotated[
+        str | None, typer.Option("--snapshot", metavar="FILE", help="The same, as a snapshot of kschedctl.")
+    ] = None
+    demo: Annotated[bool, typer.Option("--demo", help="The same, the embedded demo cluster.")] = False
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
+    ] = None
+    kube_version: Annotated[
+        str, typer.Option("--kube-version", metavar="VERSION", help="Version of kube-scheduler: 1.30 to 1.36.")
+    ] = "1.36"
+
+    def cluster(self) -> Cluster | None:
+        """The cluster, if one is named. Raises KschedctlError."""
+        files = [*self.with_cluster, *([self.snapshot] if self.snapshot else ())]
+        if not files and not self.demo:
+            return None
+        return load(Source(files, self.recursive, self.demo, self.config, kube_version=self.kube_version))
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which rules, and which findings to report."""
+
+    select: Annotated[
+        list[str], typer.Option("--select", metavar="RULE,…", help="Only these rules; * stands for anything.")
+    ] = field(default_factory=list)
+    ignore: Annotated[list[str], typer.Option("--ignore", metavar="RULE,…", help="Not these rules.")] = field(
+        default_factory=list
+    )
+    fail_on: Annotated[
+        Severity | None,
+        typer.Option("--fail-on", metavar="error|warning|note", help="Exit with 1 from here.  [default: warning]"),
+    ] = None
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="FILE", help="Report only what this file does not have.")
+    ] = None
+    write_baseline: Annotated[
+        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write what is found to this file.")
+    ] = None
+    settings: Annotated[
+        str | None,
+        typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How to show what was found."""
+
+    output: Annotated[
+        LintFormat, typer.Option("-o", "--output", metavar="|".join(LintFormat), help="Form of the answer.")
+    ] = LintFormat.TABLE
+    color: Annotated[
+        Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+
+    def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
+        view = View(Format.WIDE if self.output is LintFormat.WIDE else Format.TABLE, color=self.color)
+        return replace(view.answer(document, exit_code), format=self.output.value)
+
+
+@with_options
+def lint(
+    what: What,
+    which: Which,
+    shown: Shown,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
+    ] = None,
+) -> Answer | int:
+    """What in these manifests, or in this cluster, makes scheduling go wrong?
+
+    ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An object is exempt from a rule by its
+    annotation kschedctl/ignore: RULE reason. Exit codes: 0 nothing found, 1 findings from --fail-on up, 2 unreadable.
+    """
+    words = files or []
+    if words == ["rules"]:
+        return shown.answer(rule_list())
+    if words[:1] == ["explain"]:
+        if len(words) != 2:
+            raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
+        return shown.answer(rule_report(rule_named(words[1])))
+    return _findings(what, which, shown, [*what.filename, *words])
+
+
+def _findings(what: What, which: Which, shown: Shown, paths: list[str]) -> Answer | int:
+    settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
+    settings = read_settings(settings_file)
+    rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
+    baseline = which.baseline
+    if baseline is None and settings.baseline and settings_file and not which.write_baseline:
+        baseline = str(settings_file.parent / settings.baseline)
+    known = read_baseline(baseline) if baseline else None
+    report = run(_world(what, paths), rules, settings.severity, known)
+    if which.write_baseline:
+        _write(which.write_baseline, baseline_text(report.findings))
+        log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
+        return CLEAN
+    return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
+
+
+def _world(what: What, paths: list[str]) -> World:
+    cluster = what.cluster()
+    if not paths:
+        if cluster is None:
+            raise UsageError(
+                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --demo"
+            )
+        return World.of_cluster(cluster)
+    manifests = list(_manifests(paths, what.recursive))
+    if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
+        cluster = Cluster.from_objects(manifest.value for manifest in manifests)
+    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster)
+
+
+def _manifests(paths: list[str], recursive: bool) -> Iterator[Manifest]:
+    for file in find_files(paths, recursive).files:
+        yield from read_manifests(file if file == STDIN else _relative(file))
+
+
+def _relative(file: str) -> str:
+    """As seen from here, if it is below: what code scanning and annotations expect."""
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def _listed(given: list[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for text in given for part in text.split(","))))
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(error.strerror or "cannot be written", where=file) from None

@@ -1,0 +1,63 @@
+"""The one list of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.lint.rule import ERROR, WARNING, Problem, Rule
+from kschedctl.lint.rules import (
+    affinity,
+    budgets,
+    node_selection,
+    preemption,
+    priority_classes,
+    priority_use,
+    requests,
+    special,
+    spread_cluster,
+    spread_fields,
+    storage,
+    tolerations,
+)
+from kschedctl.lint.world import World
+
+FAMILIES = {
+    "Priority": (priority_classes, priority_use, preemption),
+    "Topology spread": (spread_fields, spread_cluster),
+    "Affinity": (affinity,),
+    "Node selection": (node_selection,),
+    "Taints and tolerations": (tolerations,),
+    "Disruption budgets and drains": (budgets,),
+    "Requests and capacity": (requests,),
+    "Volumes, host ports, labels": (storage,),
+    "Schedulers, gates, gangs, devices": (special,),
+}
+"""Heading -> the modules of its rules."""
+
+RULES: tuple[Rule, ...] = tuple(rule for modules in FAMILIES.values() for module in modules for rule in module.RULES)
+
+
+def _nothing(world: World) -> Iterator[Problem]:
+    return iter(())
+
+
+INVALID = Rule(
+    "doc-invalid",
+    ERROR,
+    _nothing,
+    summary="A field of the wrong type, or a quantity that cannot be read",
+    why="The API server refuses the object. No other rule is checked on it.",
+    fix="Correct the value",
+    source="https://kubernetes.io/docs/reference/kubernetes-api/",
+)
+"""Found while reading, not by a check; it cannot be deselected."""
+
+IGNORE_FAULTY = Rule(
+    "ignore-faulty",
+    WARNING,
+    _nothing,
+    summary="An annotation kschedctl/ignore that ignores nothing",
+    why="It names no rule, or gives no reason: what it should silence is still reported.",
+    fix="Write kschedctl/ignore: RULE reason",
+    source="kschedctl lint",
+)

@@ -1,0 +1,75 @@
+"""Rules as documents, with the examples that come with them.
+
+``python -m kschedctl.lint.rule_reports`` writes the table of rules, ``kschedctl/lint/RULES.md``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kschedctl.lint.catalogue import FAMILIES
+from kschedctl.lint.rule import Rule
+from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
+
+EXAMPLES = Path(__file__).with_name("examples")
+TABLE = Path(__file__).with_name("RULES.md")
+PARTS = ("cluster", "config", "bad", "good")
+
+
+def rule_list() -> RuleList:
+    """Without the examples."""
+    families = (
+        RuleFamily(heading, tuple(_report(rule) for module in modules for rule in module.RULES))
+        for heading, modules in FAMILIES.items()
+    )
+    return RuleList(tuple(families))
+
+
+def rule_report(rule: Rule) -> RuleReport:
+    """With its example."""
+    cluster, config, bad, good = (example(rule.id)[part] for part in PARTS)
+    return _report(rule, bad, good, cluster or config)
+
+
+def example(rule: str) -> dict[str, str]:
+    """The YAML of the parts of a rule's example; a line ``# bad`` begins the part of that name."""
+    parts = dict.fromkeys(PARTS, "")
+    current = ""
+    for line in (EXAMPLES / f"{rule}.yaml").read_text().splitlines(keepends=True):
+        heading = line.removeprefix("# ").strip()
+        if line.startswith("# ") and heading in PARTS:
+            current = heading
+        elif current:
+            parts[current] += line
+    return parts
+
+
+def table_text() -> str:
+    """The table of rules as its file holds it."""
+    lines = ["# Rules of `kschedctl lint`\n"]
+    lines.append("Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n")
+    for family in rule_list().families:
+        lines += [
+            f"## {family.heading}\n",
+            "| Rule | Severity | What it finds | What goes wrong |",
+            "| --- | --- | --- | --- |",
+        ]
+        for rule in family.rules:
+            star = " ★" if rule.needs_cluster else ""
+            lines.append(f"| `{rule.id}`{star} | {rule.severity} | {_cell(rule.summary)} | {_cell(rule.why)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def _report(rule: Rule, bad: str = "", good: str = "", cluster: str = "") -> RuleReport:
+    return RuleReport(
+        rule.id, rule.severity, rule.summary, rule.why, rule.fix, rule.source, rule.needs_cluster, bad, good, cluster
+    )
+
+
+if __name__ == "__main__":
+    TABLE.write_text(table_text())

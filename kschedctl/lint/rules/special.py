@@ -1,0 +1,140 @@
+"""Other schedulers, scheduling gates, gangs and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import DeviceClaim
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import ERROR, WARNING, Problem, Rule
+from kschedctl.lint.workload import Workload
+from kschedctl.lint.world import World
+
+
+def unknown_scheduler(world: World) -> Iterator[Problem]:
+    served = set(world.facts.scheduler.configuration.profiles)
+    served |= {
+        info.spec.scheduler_name for info in world.facts.view.pods.infos if info.pod.spec.priority is None or info.spec
+    }
+    for workload in world.workloads:
+        name = workload.spec.scheduler_name or "default-scheduler"
+        if name not in served:
+            yield workload.problem(
+                ("schedulerName",), f'nothing shows that a scheduler "{name}" runs: no pod of it is bound'
+            )
+
+
+def scheduling_gates(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for i, gate in enumerate(workload.spec.scheduling_gates):
+            yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
+
+
+def quorum(world: World) -> Iterator[Problem]:
+    for subject, group in world.linted("PodGroup"):
+        gang = (group.spec.get("schedulingPolicy") or {}).get("gang") or {}
+        wanted = gang.get("minCount")
+        namespace = subject.namespace or "default"
+        members = [
+            w
+            for w in world.by_namespace.get(namespace, ())
+            if w.spec.scheduling_group and w.spec.scheduling_group.pod_group_name == subject.name
+        ]
+        if not isinstance(wanted, int) or (not members and world.cluster is None):
+            continue
+        count = sum(w.at_most for w in members)
+        if count < wanted and count + _running_members(world, namespace, subject.name, members) < wanted:
+            message = f"minCount {wanted}, but its workloads have {count} pods: none of them is ever scheduled"
+            yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
+
+
+def _running_members(world: World, namespace: str, name: str, linted: list[Workload]) -> int:
+    """Pods of the cluster in the group that belong to no linted workload."""
+    if world.cluster is None:
+        return 0
+    known = {(w.kind, w.namespace, w.subject.name) for w in linted}
+    return sum(
+        1
+        for owner, pods in world.facts.owners.items()
+        if owner not in known and owner[1] == namespace
+        for pod in pods
+        if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
+    )
+
+
+def no_device(world: World) -> Iterator[Problem]:
+    assert world.cluster is not None
+    classes = {c.metadata.name for c in world.known("DeviceClass")}
+    devices = any(s.spec.devices for s in world.cluster.resource_slices)
+    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in world.known("ResourceClaim")}
+    templates = {
+        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in world.known("ResourceClaimTemplate")
+    }
+    for workload in world.workloads:
+        for i, reference in enumerate(workload.spec.resource_claims):
+            template = reference.resource_claim_template_name
+            kind, known = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
+            name = template or reference.resource_claim_name or ""
+            found = known.get((workload.namespace, name))
+            if found is None:
+                yield workload.problem(
+                    ("resourceClaims", i), f'there is no {kind} "{name}" in namespace {workload.namespace}'
+                )
+                continue
+            for problem in _claim_problems(found.devices, classes, devices):
+                yield workload.problem(("resourceClaims", i), f"{kind} {name}: {problem}")
+
+
+def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Iterator[str]:
+    for request in claim.requests:
+        wanted = (
+            [request.exactly.device_class_name]
+            if request.exactly
+            else [s.device_class_name for s in request.first_available]
+        )
+        if wanted and not any(name in classes for name in wanted):
+            yield f"request {request.name} wants DeviceClass {' or '.join(wanted)}, which does not exist"
+        elif wanted and not devices:
+            yield f"request {request.name} wants a device, but no ResourceSlice offers any"
+
+
+RULES = (
+    Rule(
+        "sc-unknown-scheduler",
+        WARNING,
+        unknown_scheduler,
+        summary="schedulerName that nobody seems to serve",
+        why="Nobody looks at the pods: they stay Pending without a single event.",
+        fix="Correct schedulerName, deploy that scheduler, or give its configuration with --config",
+        source=doc.SCHEDULERS,
+        needs_cluster=True,
+    ),
+    Rule(
+        "sc-scheduling-gate",
+        WARNING,
+        scheduling_gates,
+        summary="Scheduling gates in a manifest",
+        why="The pods wait, without an event, until a controller removes the gate; if none does, they wait for ever.",
+        fix="Let the controller that removes the gate add it too, by a webhook",
+        source=doc.GATES,
+    ),
+    Rule(
+        "gg-quorum",
+        ERROR,
+        quorum,
+        summary="A gang that can never be complete",
+        why="Until minCount pods exist none is let into the queue, and there is no event for that.",
+        fix="Lower minCount, or raise the replicas of its workloads",
+        source=f"{doc.PLUGINS}: gangscheduling; https://github.com/kubernetes/kubernetes/issues/141025",
+    ),
+    Rule(
+        "dra-no-device",
+        ERROR,
+        no_device,
+        summary="Claim of devices that nobody offers",
+        why="Without the claim, its DeviceClass or any device the pods stay Pending.",
+        fix="Create the DeviceClass or claim, or install the driver of the devices",
+        source=doc.DEVICES,
+        needs_cluster=True,
+    ),
+)

@@ -1,0 +1,188 @@
+"""Volumes that tie pods to zones or nodes, host ports, and labels that are going away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import ERROR, WARNING, Path, Problem, Rule
+from kschedctl.lint.rules.spread_fields import HARD
+from kschedctl.lint.terms import PREFERRED, REQUIRED, pod_terms
+from kschedctl.lint.workload import SERVING, Workload
+from kschedctl.lint.world import World
+from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, REGION, ZONE
+
+ZONAL_PROVISIONERS = frozenset(
+    {
+        "ebs.csi.aws.com",
+        "pd.csi.storage.gke.io",
+        "disk.csi.azure.com",
+        "cinder.csi.openstack.org",
+        "disk.csi.aliyun.com",
+        "kubernetes.io/aws-ebs",
+        "kubernetes.io/gce-pd",
+        "kubernetes.io/azure-disk",
+        "kubernetes.io/cinder",
+    }
+)
+"""Provisioners whose volumes are in one zone."""
+
+DEPRECATED = {
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    BETA_ZONE: ZONE,
+    BETA_REGION: REGION,
+}
+ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+
+
+def immediate_multizone(world: World) -> Iterator[Problem]:
+    zones = world.facts.domains(ZONE, world.facts.has_label(ZONE))
+    for subject, storage_class in world.linted("StorageClass"):
+        immediate = storage_class.volume_binding_mode in (None, "Immediate")
+        if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
+            message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
+            yield subject.problem(("volumeBindingMode",), message)
+
+
+def one_node_volume(world: World) -> Iterator[Problem]:
+    volumes = {pv.metadata.name: pv for pv in world.known("PersistentVolume")}
+    for workload in world.workloads:
+        for i, claim in world.claims(workload):
+            path: Path = ("volumes", i)
+            modes = claim.spec.access_modes
+            if workload.serving and modes and all(mode in ONE_NODE for mode in modes):
+                one = "pod" if modes == (ONE_NODE[1],) else "node"
+                message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
+                yield workload.problem(path, message)
+            volume = volumes.get(claim.spec.volume_name)
+            hard = any(
+                c.topology_key == ZONE and c.when_unsatisfiable == HARD
+                for c in workload.spec.topology_spread_constraints
+            )
+            if volume is not None and hard and workload.serving and _in_one_zone(volume):
+                message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread over zones"
+                yield workload.problem(path, message)
+
+
+def _in_one_zone(volume: PersistentVolume) -> bool:
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    terms = required.node_selector_terms if required else ()
+    return bool(terms) and all(
+        any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
+        for term in terms
+    )
+
+
+def host_port_over_nodes(world: World) -> Iterator[Problem]:
+    facts = world.facts
+    for workload in world.workloads:
+        at = _host_port(workload)
+        if at is None or workload.kind not in SERVING:
+            continue
+        rows = facts.eligible(workload).nonzero()[0]
+        surge, unavailable = workload.surge()
+        stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
+        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
+            count = "a rollout that must start a new pod first" if stuck else f"{workload.at_most} replicas"
+            yield workload.problem(
+                at, f"one pod a node can have the port, {len(rows)} nodes are usable: no room for {count}"
+            )
+
+
+def _host_port(workload: Workload) -> Path | None:
+    for i, container in enumerate(workload.spec.containers):
+        for j, port in enumerate(container.ports):
+            if port.host_port or workload.spec.host_network:
+                return ("containers", i, "ports", j)
+    return None
+
+
+def deprecated_labels(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for path, key in _keys(workload):
+            if key in DEPRECATED:
+                yield workload.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+    for subject, volume in world.linted("PersistentVolume"):
+        required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+        for i, term in enumerate(required.node_selector_terms if required else ()):
+            for j, expression in enumerate(term.match_expressions):
+                if expression.key in DEPRECATED:
+                    at: Path = (
+                        "spec",
+                        "nodeAffinity",
+                        "required",
+                        "nodeSelectorTerms",
+                        i,
+                        "matchExpressions",
+                        j,
+                        "key",
+                    )
+                    yield subject.problem(at, f"{expression.key} is deprecated", f"Write {DEPRECATED[expression.key]}")
+
+
+def _keys(workload: Workload) -> Iterator[tuple[Path, str]]:
+    """Every label of nodes that a pod's spec names."""
+    spec = workload.spec
+    for key in spec.node_selector:
+        yield ("nodeSelector", key), key
+    for i, constraint in enumerate(spec.topology_spread_constraints):
+        yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
+    for path, pod_term in pod_terms(workload):
+        yield (*path, "topologyKey"), pod_term.topology_key
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms: list[tuple[Path, NodeSelectorTerm]] = []
+    for i, term in enumerate(required.node_selector_terms if required else ()):
+        terms.append(((REQUIRED, "nodeSelectorTerms", i), term))
+    for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
+        terms.append(((PREFERRED, i, "preference"), wish.preference))
+    for at, term in terms:
+        for j, expression in enumerate(term.match_expressions):
+            yield ("affinity", "nodeAffinity", *at, "matchExpressions", j, "key"), expression.key
+
+
+RULES = (
+    Rule(
+        "vl-immediate-multizone",
+        WARNING,
+        immediate_multizone,
+        summary="Immediate binding of zonal volumes in a cluster of several zones",
+        why="The volume may be made in a zone where the pod cannot run: volume node affinity conflict, for ever.",
+        fix="Set volumeBindingMode: WaitForFirstConsumer",
+        source=doc.STORAGE,
+        needs_cluster=True,
+    ),
+    Rule(
+        "vl-rwo-with-hard-spread",
+        WARNING,
+        one_node_volume,
+        summary="Replicas that share a volume which only one node or zone can use",
+        why="The replicas must be where the volume is: others stay Pending or in ContainerCreating, at the latest "
+        "after a "
+        "drain or rollout.",
+        fix="Use a StatefulSet with volumeClaimTemplates, or a ReadWriteMany volume",
+        source=f"{doc.VOLUMES}; https://github.com/kubernetes/kubernetes/issues/116629",
+    ),
+    Rule(
+        "hp-hostport-over-nodes",
+        ERROR,
+        host_port_over_nodes,
+        summary="hostPort with more replicas than usable nodes",
+        why="Each node has a port once; the surplus stays Pending. Proved by replay with one replica on each node.",
+        fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
+        source="https://github.com/kubernetes/kubernetes/issues/91340",
+        needs_cluster=True,
+    ),
+    Rule(
+        "lb-deprecated",
+        WARNING,
+        deprecated_labels,
+        summary="Deprecated labels of nodes",
+        why="Nodes will stop having them; then nothing matches any more and pods stay Pending.",
+        fix="Write the label that replaced it",
+        source=doc.LABELS,
+    ),
+)

@@ -1,0 +1,47 @@
+"""The page of Findings: a table by file, what silenced findings, and a last line that counts."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
+from kschedctl.reports.findings import LEVELS, Finding, Findings
+
+TONES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
+
+
+def findings_page(report: Findings, style: Style) -> Page:
+    """One table a file (objects of a cluster together), the gravest tone for errors."""
+    blocks: list[object] = []
+    for file in dict.fromkeys(finding.file for finding in report.findings):
+        rows = tuple(_row(finding, style) for finding in report.findings if finding.file == file)
+        blocks += section(file or "In the cluster", Table(_columns(style), rows).without_empty_columns())
+    if style.wide and report.suppressed:
+        ignored = tuple((s.finding.object, s.finding.rule, s.reason) for s in report.suppressed)
+        blocks += section("Ignored", Table((Column("object"), Column("rule", keep=True), Column("reason")), ignored))
+    return (*blocks, paragraph(*_summary(report)))  # type: ignore[arg-type]
+
+
+def _columns(style: Style) -> tuple[Column, ...]:
+    columns = (Column("line", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("object"))
+    return (*columns, Column("problem"), *((Column("field"), Column("fix")) if style.wide else ()))
+
+
+def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
+    line = f"{finding.line}:{finding.column}" if finding.line else ""
+    severity = Marked(finding.severity, TONES[finding.severity])
+    row: tuple[Cell, ...] = (line, severity, finding.rule, finding.object, finding.message)
+    return (*row, finding.path, finding.fix) if style.wide else row
+
+
+def _summary(report: Findings) -> list[Cell]:
+    checked = f"in {count(report.checked, 'object')}, by {count(report.rules_run, 'rule')}"
+    found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
+    parts: list[Cell] = [
+        Marked(", ".join(found), TONES[_gravest(report)]) if found else Marked("Nothing found", Tone.GOOD)
+    ]
+    aside = [f"{len(report.suppressed)} ignored"] if report.suppressed else []
+    aside += [f"{report.known} in the baseline"] if report.known else []
+    return [*parts, checked, *([f"({', '.join(aside)})"] if aside else [])]
+
+
+def _gravest(report: Findings) -> str:
+    return next(level for level in LEVELS if report.count(level))

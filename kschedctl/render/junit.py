@@ -1,0 +1,49 @@
+"""Findings as JUnit XML: a test suite a file, a failed test a finding, so that every CI shows them."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from kschedctl.render.printable import printable
+from kschedctl.reports.findings import Finding, Findings
+
+
+def to_junit(report: Findings) -> str:
+    """Notes are passed tests with an output, errors and warnings failures; without findings one test passes."""
+    root = ElementTree.Element("testsuites", _counts(report.findings) | {"name": "kschedctl lint"})
+    for file in dict.fromkeys(finding.file for finding in report.findings):
+        found = [finding for finding in report.findings if finding.file == file]
+        suite = ElementTree.SubElement(root, "testsuite", _counts(found) | {"name": printable(file) or "cluster"})
+        for finding in found:
+            _case(suite, finding)
+    if not report.findings:
+        suite = ElementTree.SubElement(root, "testsuite", _counts([None]) | {"name": "kschedctl lint"})
+        ElementTree.SubElement(suite, "testcase", {"classname": "kschedctl.lint", "name": "nothing found", "time": "0"})
+    ElementTree.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ElementTree.Element, finding: Finding) -> None:
+    where = f"{finding.file}:{finding.line}:{finding.column}" if finding.file else ""
+    text = "\n".join(filter(None, (where, f"{finding.object} {finding.path}".strip(), finding.message, finding.fix)))
+    case = {
+        "classname": f"kschedctl.{finding.rule}",
+        "name": printable(f"{finding.object} {finding.path}".strip()),
+        "time": "0",
+    }
+    element = ElementTree.SubElement(suite, "testcase", case)
+    if finding.severity == "note":
+        ElementTree.SubElement(element, "system-out").text = _lines(text)
+    else:
+        failure = {"message": printable(finding.message), "type": finding.severity}
+        ElementTree.SubElement(element, "failure", failure).text = _lines(text)
+
+
+def _counts(findings: object) -> dict[str, str]:
+    found = list(findings)  # type: ignore[call-overload]
+    failed = sum(finding is not None and finding.severity != "note" for finding in found)
+    return {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

@@ -1,0 +1,59 @@
+"""Findings as SARIF 2.1.0 (OASIS), within what GitHub code scanning reads of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from kschedctl.reports.findings import Finding, Findings, FoundRule
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+NO_FILE = "cluster"
+"""Where findings are that stand in no file: code scanning wants a place for each."""
+
+
+def to_sarif(report: Findings) -> str:
+    """One run, with the rules that found something; ignored findings are there as suppressed results."""
+    index = {rule.id: i for i, rule in enumerate(report.rules)}
+    results = [_result(finding, index) for finding in report.findings]
+    for suppressed in report.suppressed:
+        silenced = {"suppressions": [{"kind": "inSource", "justification": suppressed.reason}]}
+        results.append(_result(suppressed.finding, index) | silenced)
+    driver = {
+        "name": "kschedctl",
+        "version": report.tool_version,
+        "informationUri": "https://pypi.org/project/kschedctl/",
+        "rules": [_rule(rule) for rule in report.rules],
+    }
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _rule(rule: FoundRule) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": rule.id,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why}\n\nFix: {rule.fix}\n\nSource: {rule.source}"},
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {"tags": ["kubernetes", "scheduling"]},
+    }
+    return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
+
+
+def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
+    place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
+    location = {
+        "physicalLocation": place,
+        "logicalLocations": [{"fullyQualifiedName": f"{finding.object} {finding.path}".strip(), "kind": "object"}],
+    }
+    result = {
+        "ruleId": finding.rule,
+        "level": finding.severity,
+        "message": {"text": f"{finding.object}: {finding.message}. {finding.fix}."},
+        "locations": [location],
+        "partialFingerprints": {"kschedctl/v1": finding.fingerprint},
+    }
+    return result | ({"ruleIndex": index[finding.rule]} if finding.rule in index else {})

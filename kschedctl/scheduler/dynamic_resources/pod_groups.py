@@ -1,0 +1,61 @@
+"""Claims of PodGroups (gate DRAWorkloadResourceClaims): the pod's group, and its reservations that could be given up.
+
+Upstream: unreservePodGroupClaims in plugins/dynamicresources/dynamicresources.go and NameFromPodGroup, IsReservedForPod
+in staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod, PodGroup, ResourceClaim
+from kschedctl.scheduler.dynamic_resources.claims import ClaimError, pod_group
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.snapshot.snapshot import Snapshot
+
+SCHEDULING_GROUP = "scheduling.k8s.io"
+
+
+def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
+    """The pod's group, None for a pod without one. Raises ClaimError when it does not exist."""
+    name = pod_group(pod)
+    if name is None:
+        return None
+    for group in inventory.cluster.pod_groups:
+        if (group.metadata.namespace, group.metadata.name) == (pod.metadata.namespace, name):
+            return group
+    raise ClaimError(f'podgroup.{SCHEDULING_GROUP} "{name}" not found')
+
+
+def can_be_unreserved(pod: Pod, inventory: Inventory, view: Snapshot) -> bool:
+    """Whether some claim is reserved for the pod's group while no pod of the group has a node. Raises ClaimError."""
+    group = group_of(pod, inventory)
+    if group is None:
+        return False
+    members = view.pods.where(
+        lambda info: info.namespace == pod.metadata.namespace and pod_group(info.pod) == pod_group(pod)
+    )
+    if (members[view.pods.info] & (view.pods.node >= 0)).any():
+        return False
+    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _claims(group, inventory))
+
+
+def _claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
+    made = {
+        found.get("name"): found.get("resourceClaimName") for found in group.status.get("resourceClaimStatuses", ())
+    }
+    for reference in group.spec.get("resourceClaims", ()):
+        name = reference.get("resourceClaimName") or made.get(reference.get("name"))
+        claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
+        if claim is not None and ("resourceClaimName" in reference or _is_owner(group, claim)):
+            yield claim
+
+
+def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:
+    return any(owner.controller and owner.uid == group.metadata.uid for owner in claim.metadata.owner_references)
+
+
+def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    group = (SCHEDULING_GROUP, "podgroups", pod_group(pod))
+    users = claim.status.reserved_for
+    return any(user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == group for user in users)

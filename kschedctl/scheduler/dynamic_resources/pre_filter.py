@@ -1,0 +1,111 @@
+"""What is known of a pod's devices before any node is looked at: its claims, their classes, where allocated ones are.
+
+Upstream: PreFilter in plugins/dynamicresources/dynamicresources.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+
+from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
+from kschedctl.api.objects import DeviceRequest, ResourceClaim
+from kschedctl.api.resource_names import is_dra_extended
+from kschedctl.scheduler.dynamic_resources.claims import (
+    ClaimError,
+    PodClaims,
+    binding_failed,
+    extended_resource_claim,
+    key,
+    pod_claims,
+)
+from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
+from kschedctl.scheduler.dynamic_resources.extended_resources import backed, classes_by_resource, empty_claim
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory
+from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+def own_claims(info: PodInfo, inventory: Inventory) -> tuple[ResourceClaim, ...]:
+    """The pod's claims in order. Raises ClaimError."""
+    found = pod_claims(info.pod, inventory.claims, inventory.features.workload_claims)
+    return tuple(claim for _, claim in found)
+
+
+def evaluation_of(info: PodInfo, inventory: Inventory, binding_timeout: float) -> Evaluation | None:
+    """None for a pod that needs no devices. Raises ClaimError and PluginError."""
+    requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
+    extended_resource = inventory.features.extended_resource
+    classes = classes_by_resource(inventory.cluster.device_classes) if extended_resource else {}
+    own, extended = own_claims(info, inventory), None
+    if backed(requests, classes):
+        extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
+    if inventory.features.workload_claims:
+        group_of(info.pod, inventory)
+    claims = PodClaims(own, extended)
+    if not claims.all:
+        return None
+    for claim in own:
+        if claim.status.allocation is None:
+            _check(claim, inventory)
+    unselected = {i: _unselected(claim, inventory) for i, claim in enumerate(claims.all) if claim.status.allocation}
+    failures = {i: _failure(claims.all[i], inventory.features, binding_timeout) for i in unselected}
+    return Evaluation(
+        inventory,
+        info.pod,
+        claims,
+        unavailable={i: mask | bool(failures[i]) for i, mask in unselected.items()},
+        unselected=unselected,
+        why_unavailable={i: f"claim {key(claims.all[i])} {why or ELSEWHERE}" for i, why in failures.items()},
+        resources=tuple(name for name, amount in requests.items() if amount and extended and is_dra_extended(name)),
+        classes=classes,
+    )
+
+
+ELSEWHERE = "has its devices on other nodes"
+
+
+def _failure(claim: ResourceClaim, features: Features, timeout: float) -> str:
+    """Why an allocated claim's devices will not become ready, if they will not."""
+    return binding_failed(claim, timeout, datetime.now(UTC)) if features.binding_conditions else ""
+
+
+def _check(claim: ResourceClaim, inventory: Inventory) -> None:
+    """Whether a claim can be allocated as far as its classes go. Raises ClaimError and PluginError."""
+    for request in claim.spec.devices.requests:
+        for name, class_name in _class_names(claim, request, inventory.features):
+            if not class_name:
+                raise PluginError(f"request {name}: unsupported request type")
+            if class_name not in inventory.classes:
+                raise ClaimError(f"request {name}: device class {class_name} does not exist")
+
+
+def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
+    """(N,): the nodes that an allocated claim's node selector leaves out. Raises PluginError."""
+    selector = claim.status.allocation.node_selector if claim.status.allocation else None
+    if selector is None:
+        return np.zeros(len(inventory.nodes), np.bool_)
+    compiled = compile_node_selector(selector)
+    try:
+        compiled.check()
+    except NodeSelectorError as error:
+        raise PluginError(str(error)) from None
+    return ~inventory.nodes.evaluate(compiled.match, compiled.keys, compiled.uses_name).astype(np.bool_)
+
+
+def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
+    """The name of a request, or of each of its alternatives, and its class. Raises ClaimError."""
+    where = f"resource claim {key(claim)}, request {request.name}"
+    if request.exactly is not None:
+        yield request.name, request.exactly.device_class_name
+    elif not request.first_available:
+        raise ClaimError(f"{where}: unknown request type")
+    elif not features.prioritized_list:
+        raise ClaimError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+    else:
+        for alternative in request.first_available:
+            yield f"{request.name}/{alternative.name}", alternative.device_class_name

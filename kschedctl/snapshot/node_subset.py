@@ -1,0 +1,58 @@
+"""Some of a snapshot's nodes as columns of their own, gathered from the columns of all when they are looked at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import Node, Taint
+from kschedctl.snapshot.nodes import Bools, ImageState, Ints, LabelColumn, NodeColumns
+
+Rows = npt.NDArray[np.int64]
+
+
+class NodeSubset(NodeColumns):
+    """The nodes of the rows (M,) of other columns, in that order. A label may keep values that none of them has."""
+
+    def __init__(self, of: NodeColumns, rows: Rows) -> None:
+        self._of, self._rows = of, rows
+        self._labels: dict[str, LabelColumn] = {}
+        self._images: dict[str, ImageState | None] = {}
+        self._groups: dict[tuple[frozenset[str], bool], tuple[Ints, Ints]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def objects(self) -> tuple[Node, ...]:  # type: ignore[override]
+        return tuple(map(self._of.objects.__getitem__, self._rows.tolist()))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(map(self._of.names.__getitem__, self._rows.tolist()))
+
+    @cached_property
+    def index(self) -> dict[str, int]:  # type: ignore[override]
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        return self._of.unschedulable[self._rows]
+
+    @cached_property
+    def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        sets, of_node = self._of.taint_sets
+        return sets, of_node[self._rows]
+
+    @cached_property
+    def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        sets, of_node = self._of.declared_features
+        return sets, of_node[self._rows]
+
+    def label(self, key: str) -> LabelColumn:
+        if key not in self._labels:
+            column = self._of.label(key)
+            self._labels[key] = LabelColumn(column.codes[self._rows], column.values)
+        return self._labels[key]

@@ -1,0 +1,206 @@
+"""Whole lists of a kind from an API server, page by page; a page is given up as soon as it is decoded.
+
+No resourceVersion is asked for: the first page then is the newest state there is, and the continue token keeps the
+later ones at that same state. A token that became too old (410) starts the list anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from types import GenericAlias
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.noise import without_noise
+from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
+from kschedctl.api.pod_table import PodTable, PodTableBuilder
+from kschedctl.cluster import without_nulls
+from kschedctl.errors import ClusterError
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live_http import RefusedError, Server
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+RESTARTS = 3
+GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """``continue_`` is the token of the next page, empty on the last."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A list less its items."""
+
+    kind: str = ""
+    metadata: ListMeta = ListMeta()
+
+
+class Listing(NamedTuple):
+    """The objects of a kind at one moment, and the path that lists them."""
+
+    objects: Sequence[Struct]
+    resource_version: str
+    path: str
+
+
+def read_list(server: Server, kind: str, namespace: str = "") -> Listing:
+    """All objects of a kind, or those of a namespace, in the first version of the API that the server has.
+
+    Raises RefusedError (403, or 404 when it has none of the versions), ClusterError.
+    """
+    refused: RefusedError | None = None
+    for path in paths(kind, namespace):
+        try:
+            return _read_path(server, kind, path)
+        except RefusedError as error:
+            if error.code != NOT_FOUND:
+                raise
+            refused = error
+    raise refused or AssertionError(kind)
+
+
+def paths(kind: str, namespace: str = "") -> Iterator[str]:
+    """Where the lists of a kind are, one path for each version that is read.
+
+    >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
+    (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
+    """
+    within = f"namespaces/{namespace}/" if namespace else ""
+    for version in VERSIONS[kind]:
+        yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{plural(kind)}"
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind: its name in paths and RBAC rules."""
+    name = kind.lower()
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith("s") else f"{name}s"
+
+
+def _read_path(server: Server, kind: str, path: str) -> Listing:
+    for restart in range(RESTARTS + 1):
+        try:
+            return _read_pages(server, kind, path)
+        except RefusedError as error:
+            if error.code != GONE or restart == RESTARTS:
+                raise
+            log.info("%s changed too fast to be listed in one go: starting anew", plural(kind))
+    raise AssertionError("unreachable")
+
+
+def _read_pages(server: Server, kind: str, path: str) -> Listing:
+    collected = PodCollector() if kind == "Pod" else Collector(kind)
+    version = ""
+    for head, body in _pages(server, kind, path):
+        version = version or head.metadata.resource_version
+        collected.add(decode_items(kind, body, server.host))
+    return Listing(collected.objects(), version, path)
+
+
+def _pages(server: Server, kind: str, path: str) -> Iterator[tuple[Head, bytes]]:
+    """The pages in order; the next one is fetched while the caller decodes."""
+
+    def page(token: str) -> tuple[Head, bytes]:
+        query = {"limit": str(PAGE)} | ({"continue": token} if token else {})
+        return server.decoded(path, query, lambda body: (_head(kind, body), body))
+
+    with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
+        following: Future[tuple[Head, bytes]] | None = ahead.submit(page, "")
+        while following is not None:
+            head, body = following.result()
+            token = head.metadata.continue_
+            following = ahead.submit(page, token) if token else None
+            yield head, body
+
+
+class Collector:
+    """Keeps the objects of a kind, less what scheduling does not read."""
+
+    def __init__(self, kind: str) -> None:
+        self._found: list[Struct] = []
+        self._images: dict[ContainerImage, ContainerImage] = {}
+
+    def add(self, objects: Sequence[Struct]) -> None:
+        for obj in objects:
+            made = without_noise(obj)
+            self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
+
+    def objects(self) -> Sequence[Struct]:
+        return tuple(self._found)
+
+    def _with_shared_images(self, node: Node) -> Node:
+        """Many nodes hold the same images."""
+        images = tuple([self._images.setdefault(image, image) for image in node.status.images])
+        return replace(node, status=replace(node.status, images=images))
+
+
+class PodCollector:
+    """Keeps pods as rows of a table."""
+
+    def __init__(self) -> None:
+        self._builder = PodTableBuilder()
+
+    def add(self, pods: Sequence[Pod]) -> None:
+        self._builder.add(pods)
+
+    def objects(self) -> PodTable:
+        return self._builder.build()
+
+
+def _head(kind: str, body: bytes) -> Head:
+    head = _head_decoder.decode(body)
+    if head.kind != f"{kind}List":
+        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind}List")
+    return head
+
+
+def decode_items(kind: str, body: bytes, where: str) -> Sequence[Any]:
+    """The items of a page. Raises ClusterError for what is not of the kind's shape."""
+    try:
+        return _items_decoder(kind).decode(body).items or ()
+    except msgspec.ValidationError:
+        pass  # to the API server a null is an absent field: look again without the nulls
+    try:
+        items = without_nulls(msgspec.json.decode(body)).get("items", ())
+        return [msgspec.convert(item, KINDS[kind]) for item in items]
+    except msgspec.ValidationError as error:
+        raise ClusterError(f"{plural(kind)} of another shape than expected: {error}", where=where) from None
+
+
+def decode_object(kind: str, body: bytes, where: str) -> Struct:
+    """One object. Raises ClusterError for what is not of the kind's shape, DecodeError for broken JSON."""
+    try:
+        obj: Struct = _object_decoder(kind).decode(body)
+        return obj
+    except msgspec.ValidationError:
+        pass
+    try:
+        converted: Struct = msgspec.convert(without_nulls(msgspec.json.decode(body)), KINDS[kind])
+        return converted
+    except msgspec.ValidationError as error:
+        raise ClusterError(f"a {kind} of another shape than expected: {error}", where=where) from None
+
+
+_head_decoder = msgspec.json.Decoder(Head)
+
+
+@cache
+def _object_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(KINDS[kind])
+
+
+@cache
+def _items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    items = GenericAlias(tuple, (KINDS[kind], ...)) | None
+    return msgspec.json.Decoder(msgspec.defstruct(f"{kind}Page", [("items", items, None)], frozen=True))

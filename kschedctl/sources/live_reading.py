@@ -1,0 +1,155 @@
+"""A live cluster read once: the kinds that the enabled plugins look at, side by side, as one picture."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace as altered
+
+from kschedctl.api.objects import Struct
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Picture
+from kschedctl.errors import ClusterError
+from kschedctl.scheduler.kinds_read import ALWAYS
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.garbage import without_garbage_collection
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live import Connection
+from kschedctl.sources.live_http import RefusedError, Server
+from kschedctl.sources.live_lists import FORBIDDEN, NOT_FOUND, Listing, plural, read_list
+from kschedctl.sources.live_scheduler import SchedulerSetup, read_setup
+from kschedctl.sources.live_watch import caught_up, key_of
+
+log = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = 8
+ESSENTIAL = ("Node", "Pod")
+RIGHTS = "kschedctl needs to get, list and watch them: see Permissions in the README"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of the scheduler; None where the cluster is to be asked.
+
+    ``namespace``: where to look for what may not be listed in all namespaces.
+    """
+
+    configuration: Mapping[str, Any] | None = None
+    feature_gates: Mapping[str, bool] | None = None
+    kube_version: str | None = None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The lists by kind; ``scheduler``: a Cluster that has no objects, but all else; ``changed`` objects by kind."""
+
+    listings: Mapping[str, Listing]
+    scheduler: Cluster
+    changed: Mapping[str, int]
+
+    def cluster(self) -> Cluster:
+        """All of it together."""
+        objects: dict[str, Any] = {
+            FIELDS[kind]: _ordered(kind, listing.objects) for kind, listing in self.listings.items()
+        }
+        versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
+        picture = self.scheduler.picture
+        if picture is not None:
+            picture = altered(picture, resource_versions=versions, changed=dict(self.changed))
+        return replace(self.scheduler, picture=picture, **objects)
+
+
+def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
+    """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError."""
+    server, namespace = connection.server, wishes.namespace or connection.namespace
+    with without_garbage_collection(), ThreadPoolExecutor(SIDE_BY_SIDE, "live") as threads:
+        try:
+            lists = {kind: threads.submit(_read, server, kind, namespace) for kind in ALWAYS}
+            scheduler = scheduler_of(connection, read_setup(server), wishes)
+            others = [kind for kind in Scheduler(scheduler).kinds_read() if kind not in lists]
+            lists |= {kind: threads.submit(_read, server, kind, namespace) for kind in others}
+            found = {kind: future.result() for kind, future in lists.items()}
+            listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
+            listings, changed, warnings = _one_picture(server, listings, threads)
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    scheduler = replace(
+        scheduler,
+        unread={kind: why for kind, (listing, why) in found.items() if listing is None},
+        partly_read={kind: why for kind, (listing, why) in found.items() if listing is not None and why},
+        warnings=(*scheduler.warnings, *warnings),
+    )
+    return Reading(listings, scheduler, changed)
+
+
+def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:
+    """The scheduler, of a Cluster without objects: as the user says, else as it was found."""
+    given = wishes.configuration is not None
+    return Cluster(
+        configuration=wishes.configuration if given else setup.configuration,
+        feature_gates={**setup.feature_gates, **(wishes.feature_gates or {})},
+        kube_version=wishes.kube_version or setup.version,
+        warnings=() if given or wishes.kube_version else setup.warnings,
+        picture=Picture(
+            server=connection.server.host,
+            context=connection.context,
+            namespace=connection.namespace,
+            server_version=setup.server_version,
+            read_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            leader=setup.leader,
+            configured_by="" if given else setup.configured_by,
+        ),
+    )
+
+
+def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, str]:
+    """The list, and why it is not there or not whole. Raises ClusterError when no answer is possible without it."""
+    try:
+        return read_list(server, kind), ""
+    except RefusedError as error:
+        refused = error
+    if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
+        try:
+            return read_list(server, kind, namespace), f"only those of namespace {namespace}: {refused.message}"
+        except RefusedError:
+            pass
+    if kind in ESSENTIAL:
+        raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
+    no_api = f"the cluster has no {plural(kind)} in {' or '.join(VERSIONS[kind])}"
+    return None, no_api if refused.code == NOT_FOUND else refused.message
+
+
+def _one_picture(
+    server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor
+) -> tuple[dict[str, Listing], dict[str, int], tuple[str, ...]]:
+    """Lists of different moments brought to the same one, how many objects of each kind moved, and warnings."""
+    if len({listing.resource_version for listing in listings.values()}) <= 1:
+        return dict(listings), {}, ()
+    futures = {kind: threads.submit(_caught_up, server, kind, listing) for kind, listing in listings.items()}
+    found = {kind: future.result() for kind, future in futures.items()}
+    unknown = [plural(kind) for kind, (_, number) in found.items() if number is None]
+    warning = f"what changed while the cluster was read is not known of {', '.join(unknown)}"
+    changed = {kind: number for kind, (_, number) in found.items() if number}
+    return {kind: listing for kind, (listing, _) in found.items()}, changed, (warning,) if unknown else ()
+
+
+def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
+    try:
+        return caught_up(server, kind, listing)
+    except RefusedError as error:
+        log.info("%s: %s", plural(kind), error.message)
+        return listing, None
+
+
+def _ordered(kind: str, objects: Sequence[Struct]) -> Sequence[Struct]:
+    """By namespace and name, as a Cluster has them."""
+    if isinstance(objects, PodTable):
+        return objects
+    return tuple(sorted(objects, key=key_of))

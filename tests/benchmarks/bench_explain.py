@@ -1,0 +1,93 @@
+"""Time and memory of ``explain`` on a big cluster, beside Python's own ``json.load`` of the same files.
+
+    python tests/benchmarks/make_cluster.py DIR
+    python tests/benchmarks/bench_explain.py DIR
+
+The aims: a quarter of the time and of the memory of ``json.load`` for the whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+PLAIN, SPREAD = "bench/pending-plain", "bench/pending-spread-affinity"
+JSON_LOAD = "import glob, json, sys; kept = [json.load(open(p)) for p in sorted(glob.glob(sys.argv[1] + '/*.json'))]"
+READ = "import sys; from kschedctl.sources.read import read; read(sys.argv[1:])"
+SNAPSHOT = (
+    "import sys, kschedctl; from kschedctl.scheduler.scheduler import Scheduler\n"
+    "Scheduler(kschedctl.Cluster.from_paths(sys.argv[1:])).view.requested"
+)
+ENGINE = f"""
+import sys, time, kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+scheduler = Scheduler(kschedctl.Cluster.from_paths(sys.argv[1:]))
+pods = {{pod.key: pod for pod in scheduler.cluster.pods if not pod.spec.node_name}}
+for key in ({PLAIN!r}, {SPREAD!r}):
+    pod = scheduler.view.stored(pods[key])
+    for run in ("first", "again"):
+        start = time.perf_counter()
+        scheduler.cycle(scheduler.framework(pod.spec.scheduler_name), pod)
+        print(f"  one cycle, {{key}}, {{run}}: {{1000 * (time.perf_counter() - start):.1f}} ms", flush=True)
+"""
+
+
+class Usage(NamedTuple):
+    """Of a whole process: seconds on the clock, seconds of processors, MiB at the peak."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def measure(arguments: Sequence[str], show: bool = False) -> Usage:
+    """Run Python with these arguments. Raises RuntimeError when it fails."""
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *arguments], stdout=None if show else subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    if os.waitstatus_to_exitcode(status) not in (0, 1):
+        raise RuntimeError(f"failed: python {arguments}")
+    return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def report(name: str, usage: Usage, base: Usage | None = None) -> None:
+    """One line; beside it the parts of the base, when there is one."""
+    line = f"{name:24}{usage.wall:8.2f} s {usage.cpu:8.2f} s cpu {usage.memory:8.0f} MiB"
+    if base is not None:
+        line += f"   {usage.wall / base.wall:6.1%} of the time, {usage.memory / base.memory:6.1%} of the memory"
+    print(line, flush=True)
+
+
+def best(arguments: Sequence[str], runs: int) -> Usage:
+    """The fastest of several runs."""
+    return min(measure(arguments) for _ in range(runs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and memory of explain on a big cluster.")
+    parser.add_argument("folder", help="what make_cluster.py wrote")
+    parser.add_argument("--runs", type=int, default=1, help="take the fastest of so many runs")
+    options = parser.parse_args()
+    folder, runs = options.folder, options.runs
+    namespace, name = PLAIN.split("/")
+    explain = ["-m", "kschedctl", "explain", "-n", namespace, name, "-f", folder]
+    base = best(["-c", JSON_LOAD, folder], runs)
+    report("json.load", base)
+    report("read", best(["-c", READ, folder], runs), base)
+    report("read and snapshot", best(["-c", SNAPSHOT, folder], runs), base)
+    report("explain", best(explain, runs), base)
+    measure(["-c", ENGINE, folder], show=True)
+    nothing = best(["-c", "pass"], 5)
+    report("python -c pass", nothing)
+    report("--help", best(["-m", "kschedctl", "--help"], 5), nothing)
+    report("explain --demo", best(["-m", "kschedctl", "explain", "--demo", "-A"], 5), nothing)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""How long lint takes: many manifests beside yaml's C loader alone, and the rules that need a cluster on a big one.
+
+    python tests/benchmarks/bench_lint.py [--manifests 5000] [--cluster FOLDER]
+
+FOLDER is what make_cluster.py wrote; loading it is timed apart. Prints seconds, and the ratio to the loader.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from kschedctl.cluster import Cluster
+from kschedctl.lint.catalogue import RULES
+from kschedctl.lint.engine import lint
+from kschedctl.lint.world import World
+from kschedctl.sources.positions import read_manifests
+from kschedctl.sources.read import read
+
+T = TypeVar("T")
+
+MANIFEST = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web-{i}
+  namespace: team-{team}
+  labels: {{app.kubernetes.io/name: web-{i}, app.kubernetes.io/part-of: shop}}
+spec:
+  replicas: 3
+  selector:
+    matchLabels: {{app.kubernetes.io/name: web-{i}}}
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: web-{i}
+        app.kubernetes.io/part-of: shop
+    spec:
+      priorityClassName: standard
+      serviceAccountName: web
+      containers:
+        - name: web
+          image: registry.example.com/shop/web:1.{i}
+          args: ["--listen=:8080", "--log-level=info"]
+          env:
+            - name: POD_NAME
+              valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}
+            - name: REGION
+              value: eu-west-1
+          ports:
+            - containerPort: 8080
+              name: http
+          resources:
+            requests: {{cpu: 250m, memory: 256Mi}}
+            limits: {{memory: 256Mi}}
+          readinessProbe:
+            httpGet: {{path: /healthz, port: http}}
+            periodSeconds: 5
+          volumeMounts:
+            - name: config
+              mountPath: /etc/web
+      volumes:
+        - name: config
+          configMap: {{name: web-{i}}}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: topology.kubernetes.io/zone
+          whenUnsatisfiable: DoNotSchedule
+          labelSelector:
+            matchLabels: {{app.kubernetes.io/name: web-{i}}}
+          matchLabelKeys: [pod-template-hash]
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels: {{app.kubernetes.io/name: web-{i}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: web-{i}, namespace: team-{team}}}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels: {{app.kubernetes.io/name: web-{i}}}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--manifests", type=int, default=5000)
+    parser.add_argument("--cluster")
+    options = parser.parse_args()
+    if options.cluster:
+        _cluster(options.cluster)
+    else:
+        _manifests(options.manifests)
+
+
+def _manifests(count: int) -> None:
+    """Half of the objects are Deployments, half budgets, one of each in a file; then with a finding in every file."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, change in (("clean", ""), ("findings", "maxUnavailable: 0")):
+            files = [Path(folder) / f"{name}-{i}.yaml" for i in range(count // 2)]
+            for i, file in enumerate(files):
+                text = MANIFEST.format(i=i, team=i % 20)
+                file.write_text(text.replace("maxUnavailable: 1", change) if change else text)
+            loader, _ = _timed(
+                lambda files=files: [list(yaml.load_all(f.read_bytes(), yaml.CSafeLoader)) for f in files]
+            )
+            ours, found = _timed(lambda files=files: _lint(files))
+            print(
+                f"{count} manifests, {name}: {ours:.2f} s, {found} findings; loader {loader:.2f} s, {ours / loader:.2f} times"
+            )
+
+
+def _lint(files: list[Path]) -> int:
+    manifests = (manifest for file in files for manifest in read_manifests(str(file)))
+    return len(lint(World.of_manifests(((m.value, m) for m in manifests), None)).findings)
+
+
+def _cluster(folder: str) -> None:
+    loading, cluster = _timed(lambda: Cluster.of(read([folder]).objects))
+    world = World.of_cluster(cluster)
+    total = 0.0
+    for rule in RULES:
+        seconds, found = _timed(lambda rule=rule: len(list(rule.check(world))))
+        total += seconds
+        if seconds > 0.2:
+            print(f"  {rule.id}: {seconds:.2f} s, {found} findings")
+    print(
+        f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(world.workloads)} workloads: {total:.2f} s, loading {loading:.2f} s"
+    )
+
+
+def _timed(run: Callable[[], T]) -> tuple[float, T]:
+    start = time.perf_counter()
+    result = run()
+    return time.perf_counter() - start, result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Every rule reports its bad example, at the marked lines and nowhere else, and not its good one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kschedctl.cluster import Cluster
+from kschedctl.lint.catalogue import RULES
+from kschedctl.lint.engine import lint
+from kschedctl.lint.rule import Rule
+from kschedctl.lint.rule_reports import EXAMPLES, TABLE, example, table_text
+from kschedctl.lint.world import World
+from kschedctl.reports.findings import Findings
+from kschedctl.sources.positions import Manifest, read_manifests
+
+MARK = "# <-"
+MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501)]
+
+
+def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
+    """The rule alone on a part of its example; Nodes among the manifests are its cluster."""
+    text = example(rule.id)
+    (tmp_path / "m.yaml").write_text(text[part])
+    manifests: list[Manifest] = list(read_manifests(str(tmp_path / "m.yaml")))
+    around = list(yaml.safe_load_all(text["cluster"])) if text["cluster"] else [m.value for m in manifests]
+    around += MANY_NODES if rule.id == "af-large-cluster" else []
+    cluster = Cluster.from_objects(around) if any(o["kind"] == "Node" for o in around) else None
+    if cluster and text["config"]:
+        cluster = replace(cluster, configuration=yaml.safe_load(text["config"]))
+    return lint(World.of_manifests(((m.value, m) for m in manifests), cluster), [rule])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_bad_example_is_reported(rule: Rule, tmp_path: Path) -> None:
+    found = run(rule, "bad", tmp_path).findings
+    lines = (tmp_path / "m.yaml").read_text().splitlines()
+    marked = [number for number, line in enumerate(lines, start=1) if line.endswith(MARK)]
+    assert found
+    assert {f.rule for f in found} == {rule.id}
+    assert [f.line for f in found if f.line] == marked
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_good_example_is_not_reported(rule: Rule, tmp_path: Path) -> None:
+    assert run(rule, "good", tmp_path).findings == ()
+
+
+def test_examples_and_rules_are_the_same() -> None:
+    assert sorted(rule.id for rule in RULES) == sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+
+
+def test_table_is_current() -> None:
+    assert TABLE.read_text() == table_text(), "run python -m kschedctl.lint.rule_reports"

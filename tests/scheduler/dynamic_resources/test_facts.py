@@ -1,0 +1,168 @@
+"""What people are told about devices that do not do, and inputs that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+from plugin_cases import filtered, pod_info, pre_filter, snapshot
+
+from kschedctl.errors import InputError
+from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
+from kschedctl.scheduler.framework import PluginVerdict
+from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
+from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.snapshot.delta import NO_CHANGE
+
+DRIVER = "dra.example.com"
+BIG = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
+
+
+def device(name, memory="80Gi", **more):
+    return {"name": name, "capacity": {"memory": {"value": memory}}, **more}
+
+
+def cluster(devices, request, constraints=(), allocated=(), rules=(), **pool):
+    slices = [
+        {
+            "kind": "ResourceSlice",
+            "metadata": {"name": "slice"},
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": "node",
+                "devices": devices,
+                "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1, **pool},
+            },
+        }
+    ]
+    results = [{"driver": DRIVER, "pool": "pool", "device": name, "request": "r"} for name in allocated]
+    exactly = {"deviceClassName": "class", "allocationMode": "ExactCount", "count": 1, **request}
+    claims = [
+        claim("mine", {"requests": [{"name": "r", "exactly": exactly}], "constraints": list(constraints)}, {}),
+        claim("used", {}, {"allocation": {"devices": {"results": results}}}),
+    ]
+    taint_rules = [{"kind": "DeviceTaintRule", "metadata": {"name": "rule"}, "spec": rule} for rule in rules]
+    return {
+        "nodes": [{"kind": "Node", "metadata": {"name": "node"}}],
+        "objects": [{"kind": "DeviceClass", "metadata": {"name": "class"}}, *slices, *claims, *taint_rules],
+        "pod": {
+            "kind": "Pod",
+            "metadata": {"name": "pod", "namespace": "default"},
+            "spec": {"resourceClaims": [{"name": "devices", "resourceClaimName": "mine"}]},
+        },
+    }
+
+
+def claim(name, devices, status):
+    metadata = {"name": name, "namespace": "default"}
+    return {"kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": devices}, "status": status}
+
+
+def answer(case, features=DEFAULT_FEATURES):
+    view = snapshot(case)
+    plugin, info = DynamicResources(DynamicResourcesArgs(), features), pod_info(case, view)
+    _, state = pre_filter(plugin, info, view)
+    return plugin, info, view, state
+
+
+def facts(case, features=DEFAULT_FEATURES):
+    plugin, info, view, state = answer(case, features)
+    verdict = PluginVerdict.of(plugin.filter(info, view, state, NO_CHANGE), 1)
+    return [rejection.fact(0) for rejection in verdict.rejections]
+
+
+TAINT = {"key": "sick", "effect": "NoSchedule"}
+WANTS = "default/mine request r wants"
+CASES = {
+    "no-devices": (cluster([], {}), f"{WANTS} 1 device, the node has none"),
+    "allocated": (
+        cluster([device("a"), device("b")], {"count": 2}, allocated=["a"]),
+        f"{WANTS} 2 devices, 1 of 2 fit (1 allocated)",
+    ),
+    "selector": (
+        cluster([device("a", "1Gi")], {"selectors": [{"cel": {"expression": BIG}}]}),
+        f"{WANTS} 1 device, 0 of 1 fit (1 not selected by claim default/mine: {BIG})",
+    ),
+    "taint": (
+        cluster([device("a", taints=[TAINT])], {}),
+        f"{WANTS} 1 device, 0 of 1 fit (1 tainted sick:NoSchedule)",
+    ),
+    "all-but-one-taken": (
+        cluster([device("a"), device("b")], {"allocationMode": "All"}, allocated=["b"]),
+        f"{WANTS} all devices, 1 of 2 fit (1 allocated)",
+    ),
+    "capacity": (
+        cluster([device("a", "8Gi")], {"capacity": {"requests": {"memory": "10Gi"}}}),
+        f"{WANTS} 1 device, 0 of 1 fit (1 without the capacity)",
+    ),
+    "attribute": (
+        cluster([device("a")], {}, [{"matchAttribute": f"{DRIVER}/numa"}]),
+        f"{WANTS} 1 device, 0 of 1 fit (1 without attribute {DRIVER}/numa)",
+    ),
+    "constraint": (
+        cluster(
+            [device(f"{i}", attributes={"numa": {"int": i}}) for i in range(2)],
+            {"count": 2},
+            [{"matchAttribute": f"{DRIVER}/numa"}],
+        ),
+        f"{WANTS} 2 devices, 2 of 2 fit; no choice of devices meets matchAttribute {DRIVER}/numa",
+    ),
+    "pool": (
+        cluster([device("a")], {}, resourceSliceCount=2),
+        f"{WANTS} 1 device, the node has none; pool {DRIVER}/pool is incomplete",
+    ),
+    "invalid-pool": (
+        cluster([device("a"), device("a")], {}),
+        f"{WANTS} 1 device, the node has none; pool {DRIVER}/pool is invalid: duplicate device name a",
+    ),
+    "runtime-error": (
+        cluster([device("a")], {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].x'}}]}),
+        f'claim default/mine: selector #0: CEL runtime error: no such key: x, in device.attributes["{DRIVER}"].x',
+    ),
+    "compile-error": (
+        cluster([device("a")], {"selectors": [{"cel": {"expression": "noSuchVar"}}]}),
+        "claim default/mine: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:1: "
+        "undeclared reference to 'noSuchVar' (in container ''), in noSuchVar",
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "fact"), CASES.values(), ids=CASES)
+def test_fact(case, fact):
+    assert facts(case) == [fact]
+
+
+RULES = {
+    "all": ({"taint": TAINT}, True),
+    "this-device": ({"deviceSelector": {"driver": DRIVER, "pool": "pool", "device": "a"}, "taint": TAINT}, True),
+    "other-device": ({"deviceSelector": {"device": "b"}, "taint": TAINT}, False),
+    "other-driver": ({"deviceSelector": {"driver": "x"}, "taint": TAINT}, False),
+}
+
+
+@pytest.mark.parametrize(("rule", "applies"), RULES.values(), ids=RULES)
+@pytest.mark.parametrize("enabled", [False, True])
+def test_device_taint_rules(rule, applies, enabled):
+    found = facts(cluster([device("a")], {}, rules=[rule]), Features(device_taint_rules=enabled))
+    assert bool(found) == (applies and enabled)
+
+
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [
+        (cluster([device("a", "lots")], {}), "ResourceSlice slice"),
+        (cluster([device("a")], {"capacity": {"requests": {"memory": "lots"}}}), "claim default/mine, request r"),
+    ],
+    ids=["slice", "claim"],
+)
+def test_unreadable_quantities(case, where):
+    plugin, info, view, state = answer(case)
+    with pytest.raises(InputError) as caught:
+        filtered(plugin, info, view, state)
+    assert caught.value.where == where
+
+
+def test_claims_and_slices_of_v1beta1():
+    """Requests without ``exactly``, devices under ``basic``."""
+    case = cluster([{"name": "a", "basic": device("a", "8Gi", taints=[TAINT])}], {})
+    devices = {"requests": [{"name": "r", "deviceClassName": "class", "count": 2}]}
+    case["objects"] = [claim("mine", devices, {}) if o["metadata"]["name"] == "mine" else o for o in case["objects"]]
+    assert facts(case) == [f"{WANTS} 2 devices, 0 of 1 fit (1 tainted sick:NoSchedule)"]

@@ -1,0 +1,133 @@
+"""What holds of every cycle, whatever the plugins: on random clusters with the default profile."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_cases import pod_info, shown, snapshot
+from small_clusters import clusters, many, selector, some_of, topology_key
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.scheduler import Scheduler
+
+FRAMEWORK = Scheduler(Cluster()).framework("default-scheduler")
+
+
+def container(random):
+    requests = some_of(random, cpu=random.choice(["200m", "1"]), memory=random.choice(["100Mi", "1Gi"]))
+    port = {"containerPort": 80, "hostPort": 80}
+    return {"image": "web", "resources": {"requests": requests}, **({"ports": [port]} if random.random() < 0.1 else {})}
+
+
+def affinity(random):
+    term = {"topologyKey": topology_key(random), "labelSelector": selector(random)}
+    hard, soft = some_of(random, t=term), some_of(random, t={"weight": random.randint(1, 100), "podAffinityTerm": term})
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": list(hard.values()) if random.random() < 0.3 else [],
+        "preferredDuringSchedulingIgnoredDuringExecution": list(soft.values()),
+    }
+
+
+def constraint(random):
+    action = random.choice(["DoNotSchedule", "ScheduleAnyway"])
+    return {
+        "maxSkew": 1,
+        "topologyKey": topology_key(random),
+        "whenUnsatisfiable": action,
+        "labelSelector": selector(random),
+    }
+
+
+def demanding(random):
+    return {
+        "containers": many(random, 2, container, least=1),
+        "tolerations": many(random, 1, lambda r: {"operator": "Exists"}),
+        "affinity": some_of(random, podAffinity=affinity(random), podAntiAffinity=affinity(random)),
+        "topologySpreadConstraints": many(random, 2, constraint),
+    }
+
+
+def varied(random):
+    taint = {"key": "k", "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}
+    spec = {"unschedulable": random.random() < 0.1, "taints": [taint] if random.random() < 0.3 else []}
+    images = [{"names": ["web:latest"], "sizeBytes": 500 << 20}] if random.random() < 0.5 else []
+    return {"spec": spec, "status": {"allocatable": {"cpu": "2", "memory": "2Gi", "pods": "4"}, "images": images}}
+
+
+DEMANDING = clusters(pending=demanding, running=demanding, node=varied)
+
+
+def cycle(cluster, view):
+    return run_cycle(FRAMEWORK, pod_info({"pod": cluster.pending}, view), view)
+
+
+def by_name(found):
+    """All that a cycle says of nodes, by their names."""
+    names = found.view.nodes.names
+    scores = found.scores
+    return {
+        "filter": {
+            plugin: {names[row]: shown(verdict.status(row)) for row in range(len(names))}
+            for plugin, verdict in found.filter.verdicts.items()
+        },
+        "firstFail": {names[row]: found.filter.first_fail(row)[0] for row in np.flatnonzero(~found.filter.passing)},
+        "feasible": {names[row] for row in found.feasible},
+        "weighted": {
+            plugin: {names[row]: int(score) for row, score in zip(scores.rows, values, strict=True)}
+            for plugin, values in scores.weighted.items()
+        },
+        "best": {names[row] for row in scores.best},
+    }
+
+
+@given(DEMANDING, st.integers(0, 2**32 - 1))
+def test_permuting_nodes_permutes_results(cluster, seed):
+    expected = by_name(cycle(cluster, cluster.view()))
+    Random(seed).shuffle(cluster.nodes)
+    assert by_name(cycle(cluster, cluster.view())) == expected
+
+
+@given(DEMANDING)
+def test_first_refusals_partition_the_nodes(cluster):
+    """Each node is feasible, or refused first by exactly one plugin: the first in order that refuses it at all."""
+    found = cycle(cluster, cluster.view())
+    nodes = len(found.view.nodes)
+    masks = [found.filter.first == position for position in range(len(found.filter.order))]
+    feasible = np.isin(np.arange(nodes), found.feasible)
+    assert (np.sum([feasible, *masks], axis=0) == 1).all()
+    for row in range(nodes):
+        refusing = [plugin for plugin in found.filter.order if found.filter.verdicts[plugin].refused[row]]
+        assert (refusing[0] if refusing else None) == (None if feasible[row] else found.filter.first_fail(row)[0])
+
+
+@given(DEMANDING)
+def test_scores_stay_in_bounds(cluster):
+    found = cycle(cluster, cluster.view())
+    assert found.error is None
+    for values in found.scores.normalized.values():
+        assert ((values >= 0) & (values <= 100)).all()
+
+
+@given(DEMANDING, st.integers(0, 2**32 - 1))
+def test_a_cycle_on_a_fork_is_one_on_the_changed_cluster(cluster, seed):
+    """Plugins keep what they computed for a fork; it must not go stale as pods come and go."""
+    random, fork = Random(seed), cluster.view().fork()
+    for _ in range(4):
+        cycle(cluster, fork)
+        bound = np.flatnonzero(fork.pods.node >= 0)
+        unbound = np.flatnonzero(fork.pods.node < 0)
+        if len(bound) and random.random() < 0.5:
+            fork.forget(int(random.choice(bound)))
+        elif len(unbound):
+            fork.assume(int(random.choice(unbound)), random.randrange(len(fork.nodes)))
+    pods = []
+    for document, row in zip(cluster.pods, fork.pods.node.tolist(), strict=True):
+        place = {"nodeName": fork.nodes.names[row]} if row >= 0 else {}
+        spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
+        pods.append({**document, "spec": {**spec, **place}})
+    fresh = snapshot({"nodes": cluster.nodes, "pods": pods, "namespaces": cluster.namespaces})
+    assert by_name(cycle(cluster, fork)) == by_name(cycle(cluster, fresh))

@@ -1,0 +1,192 @@
+"""Snapshots: what the columns hold, sums over pods against naive loops, and forks whose pods move."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plugin_cases import snapshot
+from small_clusters import clusters, labels_of, many, name_of
+
+from kschedctl.api.labels import from_set
+from kschedctl.cluster import convert
+from kschedctl.errors import InputError
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+def node(name, labels=None, **allocatable):
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "status": {"allocatable": allocatable}}
+
+
+def pod(name, node_name="", priority=0, nominated="", **more):
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "a", "uid": name, "labels": more.get("labels", {})},
+        "spec": {"nodeName": node_name, "priority": priority, "schedulerName": more.get("scheduler", "")},
+        "status": {"nominatedNodeName": nominated, "phase": more.get("phase", "")},
+    }
+
+
+# -- nodes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_label_column_tells_absent_from_empty():
+    view = snapshot(
+        {"nodes": [node("n0", {"zone": "x"}), node("n1", {"zone": ""}), node("n2"), node("n3", {"zone": "x"})]}
+    )
+    column = view.nodes.label("zone")
+    found = dict(zip(view.nodes.names, column.codes.tolist(), strict=True))
+    values = {name: column.values[code] if code >= 0 else None for name, code in found.items()}
+    assert values == {"n0": "x", "n1": "", "n2": None, "n3": "x"}
+    assert column.present.sum() == 3
+
+
+def test_a_predicate_is_asked_once_for_nodes_that_agree_in_what_it_reads():
+    view = snapshot({"nodes": [node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
+    asked = []
+
+    def in_x(labels, name):
+        asked.append(name)
+        return labels["zone"] == "x"
+
+    found = view.nodes.evaluate(in_x, frozenset({"zone"}), uses_name=False)
+    assert {n for n, yes in zip(view.nodes.names, found, strict=True) if yes} == {"n0", "n2", "n4"}
+    assert len(asked) == 2
+
+
+def test_allocatable_is_in_millicores_and_bytes():
+    view = snapshot({"nodes": [node("n0", cpu="1500m", memory="1Gi", pods="10", **{"example.com/gpu": "2"})]})
+    found = {name: int(view.allocatable[0, column]) for name, column in view.resources.items()}
+    assert {name: found[name] for name in ("cpu", "memory", "pods", "example.com/gpu")} == {
+        "cpu": 1500,
+        "memory": 1 << 30,
+        "pods": 10,
+        "example.com/gpu": 2,
+    }
+
+
+def test_an_unreadable_amount_names_the_node():
+    with pytest.raises(InputError, match=r"Node n0, status\.allocatable"):
+        _ = snapshot({"nodes": [node("n0", cpu="much")]}).allocatable
+
+
+# -- pods ---------------------------------------------------------------------------------------------------------
+
+
+def test_pods_alike_share_one_info():
+    """The node's name does not make a difference, being bound does."""
+    nodes = [node("n0"), node("n1")]
+    pods = [pod("a", "n0"), pod("b", "n1"), pod("c"), pod("d", "n0", labels={"app": "x"})]
+    view = snapshot({"nodes": nodes, "pods": pods})
+    assert len(view.pods.infos) == 3
+    assert view.pods.info[0] == view.pods.info[1]
+
+
+def test_ended_pods_do_not_count():
+    pods = [pod("a", "n0", phase="Succeeded"), pod("b", "n0", phase="Failed"), pod("c", "n0", phase="Running")]
+    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    assert [each.metadata.name for each in view.pods.objects] == ["c"]
+
+
+def test_pods_on_unknown_nodes_are_nowhere():
+    view = snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
+    assert view.pods.node.tolist() == [-1]
+    assert view.requested[0, view.resources["pods"]] == 0
+
+
+NOMINATED = {
+    "more important": (pod("other", priority=2, nominated="n0"), 1),
+    "as important": (pod("other", priority=1, nominated="n0"), 1),
+    "less important": (pod("other", priority=0, nominated="n0"), 0),
+    "itself": (pod("me", priority=1, nominated="n0"), 0),
+    "bound by now": (pod("other", "n0", priority=2, nominated="n0"), 0),
+    "to a node that is gone": (pod("other", priority=2, nominated="gone"), 0),
+    "of another scheduler": (pod("other", priority=2, nominated="n0", scheduler="other"), 0),
+}
+
+
+@pytest.mark.parametrize(("other", "count"), NOMINATED.values(), ids=NOMINATED)
+def test_nominated_pods_that_a_pod_yields_to(other, count):
+    view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
+    me = PodInfo(convert(pod("me", priority=1)), view.settings.requests)
+    delta = view.nominated_against(me)
+    assert delta.sign.tolist() == [1] * count
+    assert [view.nodes.names[row] for row in delta.node] == ["n0"] * count
+
+
+# -- sums ---------------------------------------------------------------------------------------------------------
+
+
+def asking(random):
+    """Containers that request cpu, or nothing at all."""
+    return {"containers": many(random, 2, lambda r: {"resources": r.choice([{}, {"requests": {"cpu": "300m"}}])})}
+
+
+@given(clusters(running=asking))
+def test_sums_by_node(cluster):
+    view = cluster.view()
+    for row, name in enumerate(view.nodes.names):
+        here = [p for p in cluster.pods if p["spec"]["nodeName"] == name]
+        containers = [c["resources"].get("requests") for p in here for c in p["spec"]["containers"]]
+        assert view.requested[row, view.resources["pods"]] == len(here)
+        assert view.requested[row, view.resources["cpu"]] == 300 * sum(c is not None for c in containers)
+        assert view.nonzero_requested[row, view.resources["cpu"]] == sum(300 if c else 100 for c in containers)
+        selected = view.pods.matching(from_set({"app": "x"}), frozenset({"a"}))
+        matching = [p for p in here if p["metadata"]["namespace"] == "a" and labels_of(p).get("app") == "x"]
+        assert view.count_by_node(selected)[row] == len(matching)
+
+
+@given(clusters(running=asking, changing=True))
+def test_a_hypothesis_changes_the_sums_of_its_nodes(cluster):
+    view = cluster.view()
+    selected = view.pods.matching(from_set({"app": "x"}), None)
+    changed = view.count_by_node(selected) + cluster.delta(view).counts(selected, len(view.nodes))
+    for row, name in enumerate(view.nodes.names):
+        here = [p for p in cluster.pods_if_changed(name) if p["spec"]["nodeName"] == name]
+        assert changed[row] == sum(labels_of(p).get("app") == "x" for p in here)
+
+
+# -- forks --------------------------------------------------------------------------------------------------------
+
+
+@given(clusters(running=asking, changing=True), st.integers(0, 2**32 - 1))
+def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, seed):
+    """Its sums are kept along the way, so they are asked for before and after the moves."""
+    view, random = cluster.view(), Random(seed)
+    before = view.requested.copy()
+    fork = view.fork()
+    matching = view.pods.matching(from_set({"app": "x"}), None)
+    places = {name_of(p): p["spec"].get("nodeName") for p in cluster.pods + cluster.nominated}
+    for name in random.choices([*places], k=random.randint(0, 6)) if places else ():
+        fork.tally("x", lambda: matching.astype(np.int64))
+        position = [each.metadata.name for each in view.pods.objects].index(name)
+        if places[name]:
+            fork.forget(position)
+            places[name] = None
+        else:
+            places[name] = random.choice(view.nodes.names)
+            fork.assume(position, view.nodes.index[places[name]])
+    fresh = snapshot({"nodes": cluster.nodes, "pods": moved(cluster, places)})
+    assert Counter(fork.pods.node.tolist()) == Counter(fresh.pods.node.tolist())
+    for resource in ("cpu", "pods"):
+        column, own = fork.resources[resource], fresh.resources[resource]
+        assert (fork.requested[:, column] == fresh.requested[:, own]).all()
+        assert (fork.nonzero_requested[:, column] == fresh.nonzero_requested[:, own]).all()
+    expected = fresh.count_by_node(fresh.pods.matching(from_set({"app": "x"}), None))
+    assert (fork.tally("x", lambda: matching.astype(np.int64)) == expected).all()
+    assert (fork.count_by_node(matching) == expected).all()
+    assert (view.requested == before).all()
+
+
+def moved(cluster, places):
+    """The pods where they are now."""
+    pods = []
+    for each in cluster.pods + cluster.nominated:
+        spec = {key: value for key, value in each["spec"].items() if key != "nodeName"}
+        place = places[name_of(each)]
+        pods.append({**each, "spec": {**spec, **({"nodeName": place} if place else {})}})
+    return pods

@@ -1,0 +1,173 @@
+"""An API server on loopback that answers from recorded or made-up responses, counts requests, and fails on demand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
+
+
+@dataclass
+class Response:
+    """``chunks``: sent one by one instead of ``body``, with ``pause`` seconds between them; ``cut``: bytes to leave out."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: tuple[bytes, ...] | None = None
+    pause: float = 0.0
+    cut: int = 0
+    hang: float = 0.0
+
+
+Answer = Callable[[str, dict[str, str]], Response | None]
+
+
+@dataclass
+class ApiServer:
+    """``answers`` are asked in order, each with path and query; the first that gives a response is taken."""
+
+    answers: list[Answer]
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    url: str = ""
+
+    def paths(self) -> list[str]:
+        return [urlsplit(target).path for _, target, _ in self.requests]
+
+    def respond(self, target: str) -> Response:
+        parts = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        for answer in self.answers:
+            found = answer(parts.path, query)
+            if found is not None:
+                return found
+        return status(404, "the server could not find the requested resource", "NotFound")
+
+
+def status(code: int, message: str, reason: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    document = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code}
+    return Response(code, json.dumps(document).encode(), headers or {})
+
+
+@cache
+def recordings() -> tuple[dict[str, Any], ...]:
+    with lzma.open(RECORDINGS, "rt") as file:
+        return tuple(json.loads(line) for line in file)
+
+
+def recorded_error(name: str) -> Response:
+    """One of the recorded errors."""
+    return _response(next(r for r in recordings() if r.get("name") == name))
+
+
+def replayed(path: str, query: dict[str, str]) -> Response | None:
+    """What the recorded API server said: its whole lists, whatever the limit, and nothing to watches."""
+    if "watch" in query:
+        return Response(chunks=())
+    return next((_response(r) for r in recordings() if r["request"] == path and r["status"] == 200), None)
+
+
+def replayed_pages(path: str, query: dict[str, str]) -> Response | None:
+    """The recorded pages of five."""
+    wanted = f"{path}?limit=5" + (f"&continue={query['continue']}" if "continue" in query else "")
+    return next((_response(r) for r in recordings() if r["request"] == wanted and r["status"] == 200), None)
+
+
+def _response(recorded: Mapping[str, Any]) -> Response:
+    return Response(recorded["status"], recorded["body"].encode(), recorded["headers"])
+
+
+def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
+    """These responses to the requests of a path, one after the other; the last one stays. None: pass on."""
+    left = list(responses)
+
+    def answer(path: str, query: dict[str, str]) -> Response | None:
+        if path != wanted or ("watch" in query) is not watch:
+            return None
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return answer
+
+
+@contextmanager
+def serving(*answers: Answer) -> Iterator[ApiServer]:
+    """The server, on a port of its own, until the block ends."""
+    api = ApiServer(list(answers))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do(self) -> None:
+            api.requests.append((self.command, self.path, dict(self.headers)))
+            _send(self, api.respond(self.path))
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    api.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
+    if response.hang:
+        time.sleep(response.hang)
+    body = response.body
+    handler.send_response(response.status)
+    for name, value in response.headers.items():
+        handler.send_header(name, value)
+    if response.chunks is None:
+        if "gzip" in handler.headers.get("Accept-Encoding", "") and len(body) > 128 << 10:
+            body = gzip.compress(body, 1)
+            handler.send_header("Content-Encoding", "gzip")
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body[: len(body) - response.cut])
+    else:
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        for chunk in response.chunks:
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            handler.wfile.flush()
+            time.sleep(response.pause)
+        if not response.cut:
+            handler.wfile.write(b"0\r\n\r\n")
+    if response.cut:
+        handler.close_connection = True
+        handler.wfile.flush()
+        handler.connection.close()
+
+
+def kubeconfig(url: str, folder: Path, **user: Any) -> Path:
+    """A kubeconfig with one context, ``here``, whose namespace is lab."""
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "loopback", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": user or {"token": "secret-token"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "loopback", "user": "me", "namespace": "lab"}}],
+    }
+    path.write_text(json.dumps(document))
+    return path

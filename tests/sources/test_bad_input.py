@@ -1,0 +1,198 @@
+"""Whatever is wrong with a file becomes one line that names file, document and field."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from kschedctl.errors import InputError
+from kschedctl.sources.read import read
+
+POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
+NODE_5 = '"nodeName":5'
+CPU = POD % '"containers":[{"name":"c","resources":{"requests":{"cpu":%s}}}]'
+NO_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+NESTED = "broken YAML: mapping values are not allowed in this context"
+REQUEST = "document 1, spec.containers[0].resources.requests.cpu"
+
+CASES: dict[str, tuple[str | bytes, str]] = {
+    "truncated.json": (
+        '{"kind":"Pod","metadata":{"na',
+        "document 1, line 1, column 27: broken JSON: unterminated string",
+    ),
+    "broken.yaml": (
+        "kind: Pod\n  metadata: [",
+        "document 1, line 2: " + NESTED,
+    ),
+    "second.yaml": (
+        "kind: Event\n---\na: b: c",
+        "document 2, line 3: " + NESTED,
+    ),
+    "type.json": (POD % NODE_5, "document 1, spec.nodeName: expected str, got int"),
+    "type.yaml": (
+        "kind: Event\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeName: on}",
+        "document 2 (line 2), spec.nodeName: expected str, got bool",
+    ),
+    "item.json": (
+        f'{{"kind":"List","apiVersion":"v1","items":[{POD % ""},{POD % NODE_5}]}}',
+        "document 1, items[1].spec.nodeName: expected str, got int",
+    ),
+    "nested-list.json": (
+        '{"kind":"List","items":[{"kind":"PodList","items":[5]}]}',
+        "document 1, items[0].items[0]: expected an object, got int",
+    ),
+    "label.yaml": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {app: web, version: 1}}",
+        "document 1, metadata.labels[version]: expected str, got int",
+    ),
+    "counter.yaml": (
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: a}\n"
+        "spec: {devices: [{name: d}, {name: e, capacity: {used: {value: 1Gi}, free: {value: [1]}}}]}",
+        "document 1, spec.devices[1].capacity[free].value: expected int | float | str, got array",
+    ),
+    "version.yaml": (
+        "apiVersion: v2\nkind: Pod\nmetadata: {name: a}",
+        "document 1: Pod in apiVersion v2 is not known (v1 is what kschedctl reads)",
+    ),
+    "legacy.yaml": (
+        "apiVersion: extensions/v1beta1\nkind: ReplicaSet",
+        "document 1: ReplicaSet in apiVersion extensions/v1beta1 is not known (apps/v1 is what kschedctl reads)",
+    ),
+    "quantity.json": (
+        CPU % '"1.5.5Gi"',
+        f"{REQUEST}: {NO_QUANTITY} (got '1.5.5Gi')",
+    ),
+    "negative.json": (
+        CPU % '"-1"',
+        f"{REQUEST}: resource cpu: must be greater than or equal to 0 (got -1)",
+    ),
+    "large.yaml": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {overhead: {cpu: 1e400}}",
+        "document 1, spec.overhead.cpu: resource cpu: larger than any node can be (got 10e399)",
+    ),
+    "node.yaml": (
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {example.com/gpu: some}}",
+        f"document 1, status.allocatable[example.com/gpu]: {NO_QUANTITY} (got 'some')",
+    ),
+    "number.json": (POD % '"priority":99999999999999999999', "document 1, spec.priority: number out of range"),
+    "nan.json": (POD % '"priority":NaN', "document 1: NaN is no JSON value"),
+    "twice.json": ('{"kind":"Pod","kind":"Node"}', "document 1: duplicate field 'kind'"),
+    "twice.yaml": ("kind: Pod\nkind: Node", "document 1, line 2: key 'kind' already set in map"),
+    "recursive.yaml": ("a: &a [*a]", "document 1, line 1: unknown anchor 'a', or one that contains itself"),
+    "python.yaml": (
+        "a: !!python/object:os.system x",
+        "document 1, line 1: the tag tag:yaml.org,2002:python/object:os.system means nothing to Kubernetes",
+    ),
+    "infinite.yaml": ("a: .inf", "document 1, line 1: unsupported value: inf"),
+    "deep.json": ('{"a":' + "[" * 100_000, "nested too deeply"),
+    "deep-pod.json": (POD % ('"a":' + '{"a":' * 900 + "1" + "}" * 900), "nested too deeply"),
+    "deep.yaml": ("\n" + "[" * 200, "document 1, line 2: nested more than 100 levels deep"),
+    "latin.yaml": ("kind: caf\xe9".encode("latin-1"), "not UTF-8: byte 10 is 0xe9"),
+    "utf-16.yaml": ("kind: Pod".encode("utf-16"), "encoded as UTF-16 (save it as UTF-8)"),
+    "binary.yaml": (bytes(range(256)), "neither JSON nor YAML, but binary data"),
+    "surrogate.json": (
+        '{"kind":"Pod","metadata":{"name":"\\ud800"}}',
+        "document 1: holds half of a surrogate pair, which is no text",
+    ),
+    "no-kind.yaml": ("replicas: 1", "document 1: no Kubernetes object: it has no kind"),
+    "array.json": ('[{"kind":"Pod"}]', "document 1: expected an object, got list"),
+    "kind.json": ('{"kind":5}', "document 1, kind: expected str, got int"),
+    "items.json": ('{"kind":"PodList","items":{}}', "document 1, items: expected array, got dict"),
+    "no-name.json": ('{"kind":"Node","metadata":{}}', "document 1, metadata.name: required"),
+    "status.json": (
+        '{"kind":"Status","status":"Failure"}',
+        "document 1: a Status is no object of a cluster (print the objects with -o json or -o yaml)",
+    ),
+    "empty.yaml": ("", "no Kubernetes object in it"),
+    "comments.yaml": ("# nothing\n---\n---\n", "no Kubernetes object in it"),
+    "cut.json.gz": (
+        gzip.compress(b'{"kind":"Pod"}' * 9)[:-9],
+        "damaged gzip file: Compressed file ended before the end-of-stream marker was reached",
+    ),
+    "bomb.json.gz": (gzip.compress(b'{"a":"' + b" " * (80 << 20)), "expands to more than 200 times its size"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content, message = CASES[name]
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError) as raised:
+        read([name])
+    assert str(raised.value) == f"{name}: {message}"
+
+
+def test_yaml_bomb_is_refused() -> None:
+    """Nine levels of nine aliases are 9**9 values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+    with pytest.raises(InputError, match="line 6: document contains excessive aliasing"):
+        read(["-"], stdin=io.BytesIO("\n".join(lines).encode()))
+
+
+class _Endless(io.RawIOBase):
+    """A file of a gigabyte of the same bytes after a head."""
+
+    def __init__(self, head: bytes, filler: bytes) -> None:
+        self._head, self._filler, self._left = head, filler, 1 << 30
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        size = min(size - len(head), self._left)
+        self._left -= size
+        return head + (self._filler * (size // len(self._filler) + 1))[:size]
+
+
+@pytest.mark.parametrize(
+    ("head", "filler", "message"),
+    [
+        ("", "a", "neither JSON nor YAML: its first line has no end"),
+        ("", "[", "neither JSON nor YAML: its first line has no end"),
+        ("", "\0", "neither JSON nor YAML, but binary data"),
+        ('{"kind":"', "a", "larger than 256 MiB (only JSON lists can be larger)"),
+        ('{"kind":"PodList","items":[{"', "a", "document 1, items[0]: larger than 64 MiB"),
+        ('{"kind":"PodList","items":[{"a":', "[", "nested too deeply"),
+        ('{"kind":"PodList","items":[{}', ",", "document 1, items[1]: broken JSON: expecting value"),
+    ],
+)
+def test_a_gigabyte_of_garbage(head: str, filler: str, message: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(InputError) as raised:
+        read(["-"], stdin=_Endless(head.encode(), filler.encode()))  # type: ignore[arg-type]
+    assert str(raised.value) == f"standard input: {message}"
+    assert tracemalloc.get_traced_memory()[1] < 700 << 20
+    tracemalloc.stop()
+
+
+def test_missing_files_and_empty_folders(tmp_path: Path) -> None:
+    (tmp_path / "in" / "here").mkdir(parents=True)
+    (tmp_path / "in" / "here" / "README.md").write_text("nothing")
+    expected = {
+        tmp_path / "nowhere.yaml": "no such file or directory",
+        tmp_path / "in": "no .json, .yaml or .yml file in this folder (-R also reads the folders in it)",
+        tmp_path / "in" / "here": "no .json, .yaml or .yml file in this folder",
+    }
+    for path, message in expected.items():
+        with pytest.raises(InputError) as raised:
+            read([str(path)])
+        assert str(raised.value) == f"{path}: {message}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_permission_denied(tmp_path: Path) -> None:
+    (tmp_path / "secret.yaml").touch(mode=0o000)
+    with pytest.raises(InputError, match=r"secret\.yaml: permission denied"):
+        read([str(tmp_path / "secret.yaml")])
+
+
+def test_a_second_configuration_is_refused() -> None:
+    document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    with pytest.raises(InputError, match=r"document 2 \(line 3\): a second KubeSchedulerConfiguration"):
+        read(["-"], stdin=io.BytesIO(document + b"---\n" + document))

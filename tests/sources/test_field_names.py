@@ -1,0 +1,61 @@
+"""Real fields never warn, misspelt ones do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
+from kschedctl.sources.pod_fields import fields_by_type
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "labels": {"any": "thing"}, "annotations": {"any/thing": "x"}},
+    "spec": {
+        "containers": [{"name": "web", "image": "nginx", "env": [{"name": "A", "value": "1"}], "volumeMounts": []}],
+        "nodeSelector": {"any": "thing"},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+        "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"any": "thing"}}}],
+        "overhead": {"cpu": "1"},
+    },
+}
+
+
+def test_a_correct_pod() -> None:
+    assert check_unknown_fields(POD) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"containers": [{}, {"imagee": "nginx"}]}, "spec.containers[1].imagee"),
+        ({"tolerations": [{"efect": "NoSchedule"}]}, "spec.tolerations[0].efect"),
+        ({"affinity": {"nodeAffinity": {"required": {}}}}, "spec.affinity.nodeAffinity.required"),
+        ({"volumes": [{"csi": {"drivr": "d"}}]}, "spec.volumes[0].csi.drivr"),
+        ({"nodeselector": {}}, "spec.nodeselector"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "CronJob"])
+def test_misspelt(kind: str, spec: dict[str, Any], path: str) -> None:
+    holders = {
+        "Pod": ("", {"spec": spec}),
+        "Deployment": ("spec.template.", {"spec": {"template": {"spec": spec}}}),
+        "CronJob": (
+            "spec.jobTemplate.spec.template.",
+            {"spec": {"jobTemplate": {"spec": {"template": {"spec": spec}}}}},
+        ),
+    }
+    prefix, document = holders[kind]
+    assert check_unknown_fields({"kind": kind, **document}) == [prefix + path]
+
+
+def test_wrong_shapes_are_somebody_elses_business() -> None:
+    assert check_unknown_fields({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
+
+
+def test_every_type_that_is_named_has_fields() -> None:
+    types = fields_by_type()
+    assert {inner for fields in types.values() for inner in fields.values()} - {""} <= types.keys()
+    assert types.keys() >= POD_HOLDERS

@@ -1,0 +1,301 @@
+"""Every way to hand over a cluster gives the same cluster."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kschedctl
+from kschedctl.api.objects import Condition
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.sources import json_lists
+from kschedctl.sources import read as reading
+from kschedctl.sources.collector import Collector
+from kschedctl.sources.files import Reader
+from kschedctl.sources.json_lists import ListReader, big_list
+from kschedctl.sources.place import Place
+from kschedctl.sources.read import ReadResult, load_configuration_file, read
+
+UID = "00000000-0000-0000-0000-000000000001"
+TIME = "2026-01-02T03:04:05Z"
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "uid": UID, "labels": {"app": "web", "on": name}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}], **spec},
+    }
+
+
+def node(name: str) -> dict[str, Any]:
+    status = {"allocatable": {"cpu": "2"}, "images": [{"names": ["web:1"], "sizeBytes": 5}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "uid": UID}}
+KNATIVE = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "web"}}
+OBJECTS = [pod("a", nodeName="n1"), pod("b"), node("n1"), node("n2"), DEPLOYMENT, KNATIVE]
+LIST = {"apiVersion": "v1", "kind": "List", "items": OBJECTS, "metadata": {"resourceVersion": ""}}
+
+
+def cluster_of(result: ReadResult) -> Cluster:
+    return Cluster.of(result.objects)
+
+
+def same(left: Cluster, right: Cluster) -> bool:
+    return all(tuple(getattr(left, field)) == tuple(getattr(right, field)) for field in FIELDS.values())
+
+
+def bytes_of(*documents: Any) -> io.BytesIO:
+    return io.BytesIO(b"\n".join(json.dumps(document).encode() for document in documents))
+
+
+FORMS = {
+    "list.json": json.dumps(LIST),
+    "indented.json": json.dumps(LIST, indent=4),
+    "documents.json": "\n".join(map(json.dumps, OBJECTS)),
+    "list.yaml": yaml.safe_dump(LIST),
+    "documents.yaml": yaml.safe_dump_all(OBJECTS),
+    "bom.yaml": "\ufeff" + yaml.safe_dump_all(OBJECTS),
+    "json.yaml": "---\n" + "\n---\n".join(json.dumps(o, indent=2) for o in OBJECTS),
+    "flow.yaml": "{kind: List, items: " + json.dumps(OBJECTS) + "}",
+    "lists.json": json.dumps({"kind": "List", "items": [LIST, {"kind": "PodList", "items": None}]}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_forms(name: str, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / (name + ".gz" * packed)
+    path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
+    expected = Cluster.from_objects(OBJECTS[:4])
+    for result in (read([str(path)]), read(["-"], stdin=io.BytesIO(path.read_bytes()))):
+        assert same(cluster_of(result), expected)
+        assert result.skipped == {"Deployment": 1, "Service": 1}
+
+
+def test_items_of_a_typed_list_need_no_kind() -> None:
+    items = [{k: v for k, v in node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
+    result = read(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
+    assert same(cluster_of(result), Cluster.from_objects([node("a"), node("b")]))
+
+
+def test_later_files_add_and_replace(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text(json.dumps(pod("a")) + json.dumps(pod("b")))
+    (tmp_path / "2.yml").write_text(yaml.safe_dump_all([node("n1"), pod("b", nodeName="n1"), pod("c")]))
+    result = read([str(tmp_path)])
+    cluster = cluster_of(result)
+    assert [(p.metadata.name, p.spec.node_name) for p in cluster.pods] == [("a", ""), ("b", "n1"), ("c", "")]
+    assert result.origins["Pod", "shop", "a"] == str(tmp_path / "1.json")
+    assert result.origins["Pod", "shop", "b"] == f"{tmp_path / '2.yml'}, document 2"
+    assert result.origins["Node", "", "n1"] == str(tmp_path / "2.yml")
+
+
+def test_folders(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.json").write_text(json.dumps(node("a")))
+    (tmp_path / "values.yaml").write_text("replicas: 1")
+    (tmp_path / "logs.txt").write_text("started")
+    (tmp_path / "deep" / "b.yaml.gz").write_bytes(gzip.compress(json.dumps(node("b")).encode()))
+    flat, deep = read([str(tmp_path)]), read([str(tmp_path)], recursive=True)
+    assert [len(result.objects["Node"]) for result in (flat, deep)] == [1, 2]
+    assert (flat.skipped_files, deep.skipped_files) == (1, 1)
+    assert f"{tmp_path / 'values.yaml'}: document 1: no Kubernetes object" in flat.warnings
+
+
+def test_cluster_info_dump(tmp_path: Path) -> None:
+    """As ``kubectl cluster-info dump --output-directory`` lays it out: typed lists, and logs in folders of pods."""
+    (tmp_path / "shop" / "a").mkdir(parents=True)
+    (tmp_path / "nodes.json").write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [node("n1")]}))
+    pods = {"kind": "PodList", "apiVersion": "v1", "items": [pod("a")]}
+    (tmp_path / "shop" / "pods.json").write_text(json.dumps(pods))
+    (tmp_path / "shop" / "events.json").write_text('{"kind":"EventList","apiVersion":"v1","items":[{},{}]}')
+    (tmp_path / "shop" / "services.json").write_text('{"kind":"ServiceList","apiVersion":"v1","items":null}')
+    (tmp_path / "shop" / "a" / "logs.txt").write_text("==== START logs ====")
+    result = read([str(tmp_path)])
+    assert {kind: len(found) for kind, found in result.objects.items()} == {"Node": 1, "Pod": 1}
+    assert (result.skipped, result.skipped_files) == ({"Event": 2}, 1)
+    assert "a cluster-info dump has no namespaces" in result.warnings[0]
+
+
+def test_nulls_are_absent_fields() -> None:
+    document = pod("a", affinity=None, volumes=[{"name": "v", "emptyDir": None}]) | {"status": None}
+    document["metadata"]["annotations"] = None
+    big = {"kind": "PodList", "apiVersion": "v1", "items": [document, document]}
+    assert read(["-"], stdin=bytes_of(document)).objects["Pod"] == [Cluster.from_objects([pod("a")]).pods[0]]
+    assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [Cluster.from_objects([pod("a")]).pods[0]] * 2
+
+
+def test_configuration_among_the_files(tmp_path: Path) -> None:
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "scheduler.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(node("a")))
+    assert kschedctl.Cluster.from_paths([tmp_path]).configuration == document
+    other = document | {"parallelism": 1}
+    assert kschedctl.Cluster.from_paths([tmp_path], config=other).configuration == other
+    assert load_configuration_file(str(tmp_path / "scheduler.yaml")) == document
+    for text, what in ("", "found 0 documents"), ("a: 1\n---\nb: 2", "found 2 documents"), ("- a", "got list"):
+        (tmp_path / "other.yaml").write_text(text)
+        with pytest.raises(kschedctl.KschedctlError, match=what):
+            load_configuration_file(str(tmp_path / "other.yaml"))
+
+
+def test_manifests_are_what_no_server_stored() -> None:
+    written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
+    result = read(["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}}))
+    assert [m.document["kind"] for m in result.manifests] == ["Pod", "Job"]
+    assert result.warnings == (
+        'standard input: document 2 (line 2): unknown field "spec.nodeSelecter"',
+        'standard input: document 3 (line 3): unknown field "spec.template.spec.x"',
+    )
+
+
+def test_a_page_of_a_list_is_warned_about() -> None:
+    page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
+    assert read(["-"], stdin=bytes_of(page)).warnings == (
+        "standard input: document 1: only a part of the list: it was read with a limit",
+    )
+
+
+def test_names_are_data() -> None:
+    (found,) = read(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
+    assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
+
+
+def test_bound_pods_share_what_is_alike() -> None:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}]
+    documents = [pod(n, nodeName=n) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "ab"]
+    waiting = pod("c") | {"status": {"conditions": conditions}}
+    a, b, c = read(["-"], stdin=bytes_of(*documents, waiting)).objects["Pod"]
+    assert a.spec.containers is b.spec.containers is c.spec.containers  # type: ignore[attr-defined]
+    assert a.status.conditions is b.status.conditions  # type: ignore[attr-defined]
+    assert a.status.conditions == (Condition("Ready", "True"),)  # type: ignore[attr-defined]
+    assert c.status.conditions == (Condition("Ready", "True", last_transition_time=TIME),)  # type: ignore[attr-defined]
+
+
+NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
+
+# -- big lists ------------------------------------------------------------------------------------------------------
+
+
+def streamed(data: bytes) -> Collector:
+    """What is collected when the list is read piece by piece."""
+    collector = Collector()
+    head = big_list(data)
+    assert head is not None
+    rest = ListReader(
+        data[: head.end() + 20], head, Reader("-", io.BytesIO(data[head.end() + 20 :])), collector, Place("-")
+    ).read()
+    assert not rest.strip()
+    return collector
+
+
+TRICKY = st.sampled_from(
+    ['},{"metadata":{"name":"', '"', "\\", "é", "]}", '},\n{"apiVersion":"v1","kind":"Pod","metadata":{', "web"]
+)
+ITEMS = st.builds(
+    lambda kind, name, noise, more: {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "uid": UID, "annotations": {"a": noise, "b": more}},
+        "spec": {"volumes": [{"metadata": {"name": more}}, {"metadata": {"name": noise}, "name": None}]},
+    },
+    st.sampled_from(["Pod", "Node", "Event"]),
+    TRICKY,
+    TRICKY,
+    TRICKY,
+)
+
+
+@given(st.lists(ITEMS, min_size=1, max_size=8), st.sampled_from([None, 1, 4]), st.integers(1, 400))
+def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> None:
+    data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=indent).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lists, "STEP", step)
+        collector = streamed(data)
+    expected = Cluster.from_objects(item | {"spec": {}} for item in items if item["kind"] != "Event")
+    assert same(Cluster.of(collector.objects), expected)
+    assert collector.skipped == ({"Event": n} if (n := sum(item["kind"] == "Event" for item in items)) else {})
+
+
+def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SMALL", 10)
+    monkeypatch.setattr(json_lists, "STEP", 64)
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
+    nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}
+    result = read(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))
+    assert same(cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], pod("last")]))  # type: ignore[misc]
+    assert result.origins["Pod", "shop", "last"] == "standard input, document 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"}},{"metadata":{"na',
+            "items[1]: broken JSON: the file ends in the middle of it",
+        ),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"}}',
+            "items[0]: broken JSON: the file ends in the middle of it",
+        ),
+        ('{"kind":"PodList","items":[{"metadata":{"name":"a"}}],', "broken JSON: the end of the list is missing"),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"}} {}]}',
+            "items[0]: broken JSON: expected , or ] after it",
+        ),
+        ('{"items":[{"kind":"Pod","metadata":{"name":"a"}}]}', NO_LIST),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"},"spec":{"nodeName":5}}]}',
+            "items[0].spec.nodeName: expected str, got int",
+        ),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"},"spec":{"overhead":{"cpu":"-1"}}}]}',
+            "items[0].spec.overhead.cpu: resource cpu: must be greater than or equal to 0 (got -1)",
+        ),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"},"status":{"conditions":5}}]}',
+            "items[0].status.conditions: expected array, got int",
+        ),
+        (
+            '{"kind":"PodList","items":[{"metadata":{"name":"a"},"spec":{"priority":99999999999999999999}}]}',
+            "items[0].spec.priority: number out of range",
+        ),
+        (
+            '{"kind":"PodList","apiVersion":"v2","items":[{"metadata":{"name":"a"}}]}',
+            "Pod in apiVersion v2 is not known (v1 is what kschedctl reads)",
+        ),
+        ('{"kind":"List","items":[{"metadata":{"name":"a"}}]}', "items[0]: no Kubernetes object: it has no kind"),
+    ],
+)
+def test_broken_big_lists(text: str, message: str) -> None:
+    with pytest.raises(kschedctl.KschedctlError) as raised:
+        streamed(text.encode())
+    where = "-: document 1, " if message.startswith("items[") else "-: document 1: "
+    assert str(raised.value) == where + message
+
+
+def test_the_snapshot_sees_no_difference() -> None:
+    """Pods that share their parts are told apart as those that do not."""
+    ephemeral = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+    resizing = [{"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": TIME}]
+    documents = [pod("a"), pod("b", nodeName="n1"), pod("c", priority=5), pod("d", nodeName="n2")]
+    documents += [pod("e", volumes=ephemeral), pod("f", volumes=ephemeral), pod("g", volumes=[{"name": "x"}])]
+    documents += [pod("h", nodeName="n1") | {"status": {"conditions": resizing}}, node("n1"), node("n2")]
+    for document in documents:
+        document["metadata"]["labels"] = {"app": "web"}
+    plain, shared = Cluster.from_objects(documents), cluster_of(read(["-"], stdin=bytes_of(*documents)))
+    expected, found = Snapshot(plain).pods, Snapshot(shared).pods
+    assert found.info.tolist() == expected.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
+    assert found.node.tolist() == expected.node.tolist()
