@@ -62,10 +62,13 @@ def _commands() -> Iterator[tuple[str, Described]]:
     from kschedctl.cli.main import COMMANDS, load  # noqa: PLC0415  main imports this module when it runs it
 
     for name, summary in COMMANDS.items():
-        parameters = load(name).params
+        command = load(name)
+        inner = getattr(command, "commands", {})
+        parameters = [p for c in (inner.values() or [command]) for p in c.params]
         options = [_option(p) for p in parameters if p.param_type_name == "option"]
         choices = [p.metavar.split("|") for p in parameters if p.param_type_name == "argument" and "|" in p.metavar]
-        yield name, Described(summary, options, [word for words in choices for word in words])
+        words = [*inner, *(word for words in choices for word in words)]
+        yield name, Described(summary, list(dict.fromkeys(options)), words)
 
 
 def _option(parameter: Any) -> Opt:

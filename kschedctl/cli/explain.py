@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,19 +10,21 @@ import typer
 from msgspec.structs import replace as altered
 
 from kschedctl.api.objects import Pod
-from kschedctl.cli import pending, pods
+from kschedctl.cli import pods
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Format, Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import in_context, load, lone_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.render.pending import PendingPods
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies import explain as study
+from kschedctl.studies.pending import pending_pods
 
 FINE = ("Schedulable", "Bound")
+log = logging.getLogger(__name__)
 
 
 @with_options
@@ -61,6 +64,9 @@ def explain(
         raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
     else:
         report = summary(cluster, source, scope)
+    if view.output is Format.NAME:  # the names alone: what the other forms say goes to stderr
+        for what in report.not_replayed:
+            log.warning("not replayed yet: %s", what)
     return view.answer(report, SCHEDULES if fine(report) else DOES_NOT_SCHEDULE)
 
 
@@ -96,9 +102,9 @@ def created(pod: Pod, scope: Scope) -> Pod:
 
 def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
-    found = pending.explain_all(Scheduler(cluster), pods.pending(cluster, scope))
-    groups = pending.groups(found, [*source.arguments(), *scope.arguments()])
-    elsewhere = not groups and any(pods.pending(cluster, Scope(all_namespaces=True)))
-    hints = (command_line("explain", "-A", source.arguments()),) if elsewhere else ()
-    left_out = tuple(dict.fromkeys(what for report in found.values() for what in report.not_replayed))
-    return PendingPods(scope=pods.describe(scope), groups=groups, hints=hints, not_replayed=left_out)
+    arguments = [*source.arguments(), *scope.arguments()]
+    waiting, where = pods.pending(cluster, scope), pods.describe(scope)
+    report = pending_pods(Scheduler(cluster), waiting, where, lambda pod: command_line("explain", pod, arguments))
+    if waiting or not pods.pending(cluster, Scope(all_namespaces=True)):
+        return report
+    return altered(report, hints=(command_line("explain", "-A", source.arguments()),))

@@ -45,37 +45,23 @@ class LintFormat(StrEnum):
 
 
 @dataclass(frozen=True)
-class What:
-    """What to lint, in which cluster."""
+class Around:
+    """The cluster, where no manifests are given what is linted; snapshot, kubeconfig and context are of Source."""
 
-    filename: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="Manifests: file, folder or - (stdin). Repeatable."),
-    ] = field(default_factory=list)
-    recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read the folders within folders too.")] = False
     with_cluster: Annotated[
         list[str],
         typer.Option(
-            "--with-cluster", metavar="FILE", help="The cluster that they go to; alone: lint that. Repeatable."
+            "--with-cluster", metavar="FILE", help="Files of the cluster that the manifests go to. Repeatable."
         ),
     ] = field(default_factory=list)
-    snapshot: Annotated[
-        str | None, typer.Option("--snapshot", metavar="FILE", help="The same, as a snapshot of kschedctl.")
-    ] = None
-    demo: Annotated[bool, typer.Option("--demo", help="The same, the embedded demo cluster.")] = False
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
-    ] = None
-    kube_version: Annotated[
-        str, typer.Option("--kube-version", metavar="VERSION", help="Version of kube-scheduler: 1.30 to 1.36.")
-    ] = "1.36"
+    live: Annotated[bool, typer.Option("--live", help="Look at the live cluster of the current context too.")] = False
 
-    def cluster(self) -> Cluster | None:
+    def cluster(self, source: Source) -> Cluster | None:
         """The cluster, if one is named. Raises KschedctlError."""
-        files = [*self.with_cluster, *([self.snapshot] if self.snapshot else ())]
-        if not files and not self.demo:
+        live = self.live or source.kubeconfig or source.context
+        if not (self.with_cluster or source.snapshot or source.demo or live):
             return None
-        return load(Source(files, self.recursive, self.demo, self.config, kube_version=self.kube_version))
+        return load(replace(source, filename=self.with_cluster))
 
 
 @dataclass(frozen=True)
@@ -124,7 +110,8 @@ class Shown:
 
 @with_options
 def lint(
-    what: What,
+    source: Source,
+    around: Around,
     which: Which,
     shown: Shown,
     files: Annotated[
@@ -133,8 +120,10 @@ def lint(
 ) -> Answer | int:
     """What in these manifests, or in this cluster, makes scheduling go wrong?
 
-    ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An object is exempt from a rule by its
-    annotation kschedctl/ignore: RULE reason. Exit codes: 0 nothing found, 1 findings from --fail-on up, 2 unreadable.
+    With --with-cluster, --snapshot, --demo, --live or a context the rules that need nodes and pods run too; without
+    manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An
+    object is exempt from a rule by its annotation kschedctl/ignore: RULE reason. Exit codes: 0 nothing found, 1
+    findings from --fail-on up, 2 unreadable.
     """
     words = files or []
     if words == ["rules"]:
@@ -143,18 +132,18 @@ def lint(
         if len(words) != 2:
             raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
         return shown.answer(rule_report(rule_named(words[1])))
-    return _findings(what, which, shown, [*what.filename, *words])
+    world = _world([*source.filename, *words], source.recursive, around.cluster(source))
+    return _findings(world, which, shown)
 
 
-def _findings(what: What, which: Which, shown: Shown, paths: list[str]) -> Answer | int:
+def _findings(world: World, which: Which, shown: Shown) -> Answer | int:
     settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
     rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
     baseline = which.baseline
     if baseline is None and settings.baseline and settings_file and not which.write_baseline:
         baseline = str(settings_file.parent / settings.baseline)
-    known = read_baseline(baseline) if baseline else None
-    report = run(_world(what, paths), rules, settings.severity, known)
+    report = run(world, rules, settings.severity, read_baseline(baseline) if baseline else None)
     if which.write_baseline:
         _write(which.write_baseline, baseline_text(report.findings))
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
@@ -162,15 +151,14 @@ def _findings(what: What, which: Which, shown: Shown, paths: list[str]) -> Answe
     return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
 
 
-def _world(what: What, paths: list[str]) -> World:
-    cluster = what.cluster()
+def _world(paths: list[str], recursive: bool, cluster: Cluster | None) -> World:
     if not paths:
         if cluster is None:
             raise UsageError(
-                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --demo"
+                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
         return World.of_cluster(cluster)
-    manifests = list(_manifests(paths, what.recursive))
+    manifests = list(_manifests(paths, recursive))
     if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
         cluster = Cluster.from_objects(manifest.value for manifest in manifests)
     return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster)

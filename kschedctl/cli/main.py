@@ -26,10 +26,14 @@ from kschedctl.render.printable import printable
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
     "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
+    "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
     "demo": "A short tour of the embedded demo cluster.",
     "completion": "Print the completion script of a shell.",
 }
-"""Command -> its line in the help. It is the function of its name in the module of its name in this package."""
+"""Command -> its line in the help.
+
+It is the function of its name in the module of its name in this package, or a dict of functions by sub-command.
+"""
 
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug."
@@ -56,9 +60,12 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """A command as typer runs it."""
-    single = _typer()
-    single.command(name, epilog=EPILOG)(getattr(import_module(f"kschedctl.cli.{name}"), name))
-    return typer.main.get_command(single)
+    made, found = _typer(), getattr(import_module(f"kschedctl.cli.{name}"), name)
+    if isinstance(found, dict):
+        made.callback(help=COMMANDS[name])(lambda: None)
+    for command, function in found.items() if isinstance(found, dict) else [(name, found)]:
+        made.command(command, epilog=EPILOG)(function)
+    return typer.main.get_command(made)
 
 
 def _typer(**settings: Any) -> typer.Typer:

@@ -142,6 +142,8 @@ class Facts:
     def room(self, workload: Workload) -> Bools:
         """The nodes on which as much is left as one of its pods requests."""
         wanted = self.requests(workload)
+        if self.unknown_resources(workload):
+            return np.zeros(len(self), np.bool_)
         key = b"room" + wanted.tobytes()
         if key not in self._masks:
             self._masks[key] = holds(self.free, wanted)

@@ -11,6 +11,7 @@ from kschedctl.render.page import (
     Marked,
     Page,
     Paragraph,
+    Stack,
     Style,
     Table,
     Tone,
@@ -19,6 +20,7 @@ from kschedctl.render.page import (
     shown_first,
 )
 from kschedctl.render.preemption import preemption_section
+from kschedctl.render.reservations import reservations_section
 from kschedctl.render.scores import scores_section
 from kschedctl.reports.explanation import Elimination, Explanation, NodeReport
 
@@ -30,12 +32,13 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
+        *not_replayed_lines(report.not_replayed),
         *_before_nodes(report),
         *_eliminations(report.eliminations, style),
         *_nodes(report, style),
         *scores_section(report, style),
+        *reservations_section(report, style),
         *preemption_section(report.preemption, style),
-        *not_replayed_section(report.not_replayed),
         *_advice(report),
     )
 
@@ -46,6 +49,11 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
     yield paragraph(Marked(report.pod, Tone.STRONG), verdict, said or "")
     if report.headline not in ("", said):
         yield paragraph(report.headline)
+
+
+def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
+    """A line for each thing that could change the answer and was left out of it."""
+    return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
 
 
 def _before_nodes(report: Explanation) -> Page:
@@ -76,25 +84,23 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _eliminations(eliminations: tuple[Elimination, ...], style: Style) -> Page:
-    """One row a reason; the nearest miss beside it, or beneath it where there is no room."""
+    """One row a reason; plugin and nearest miss beside it, or above and beneath it where there is no room."""
     if not eliminations:
         return ()
-    columns = [Column("nodes", right=True), Column("only this", right=True), Column("plugin", keep=True)]
+    columns = [Column("nodes", right=True), Column("only this", right=True)]
+    columns += [] if style.narrow else [Column("plugin", keep=True)]
     columns += [Column("reason")] if style.narrow else [Column("reason"), Column("nearest miss")]
-    rows = tuple(row for elimination in eliminations for row in _elimination(elimination, style))
+    rows = tuple(_elimination(elimination, style) for elimination in eliminations)
     return section("Why nodes are refused", Table(tuple(columns), rows).without_empty_columns())
 
 
-def _elimination(found: Elimination, style: Style) -> Iterator[tuple[Cell, ...]]:
+def _elimination(found: Elimination, style: Style) -> tuple[Cell | Stack, ...]:
     only = Marked(f"{found.only:,}", Tone.STRONG if found.only else Tone.FAINT)
-    row = (f"{found.nodes:,}", only, found.plugin, found.reason)
     nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
     if not style.narrow:
-        yield (*row, nearest)
-        return
-    yield row
-    if nearest:
-        yield (Marked(f"nearest: {nearest}", Tone.FAINT),)
+        return (f"{found.nodes:,}", only, found.plugin, found.reason, nearest)
+    said = (found.plugin, found.reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))
+    return (f"{found.nodes:,}", only, Stack(said))
 
 
 def _nodes(report: Explanation, style: Style) -> Page:
@@ -106,15 +112,17 @@ def _nodes(report: Explanation, style: Style) -> Page:
     shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
     if not shown:
         return ()
-    rows = tuple(row for node in shown for row in _node(node, style))
+    rows = tuple(_node(node, style) for node in shown)
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
-    columns += [] if style.narrow else [Column("why"), Column("also refused by")]
+    columns += [Column("why"), Column("also refused by")]
+    if style.narrow:
+        columns = [Column("node", keep=True), Column("refused by")]
     title = "All nodes" if style.unlimited else "Refused nodes, the nearest to fitting first"
     return section(title, Table(tuple(columns), rows, note).without_empty_columns())
 
 
-def _node(node: NodeReport, style: Style) -> Iterator[tuple[Cell, ...]]:
-    """One row, the facts beside the plugin; or beneath it where there is no room."""
+def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
+    """One row, where the node is and the facts beside node and plugin; or beneath them where there is no room."""
     where = "/".join(part for part in (node.zone, node.pool) if part)
     first = node.refusals[0].plugin if node.refusals else ""
     why = "; ".join(r.fact or r.reason for r in node.refusals if r.plugin == first)
@@ -125,18 +133,9 @@ def _node(node: NodeReport, style: Style) -> Iterator[tuple[Cell, ...]]:
         also = ", ".join(dict.fromkeys(r.plugin for r in others))
     by: Cell = (first or "not looked at") if node.refusals else Marked("fits", Tone.GOOD)
     if not style.narrow:
-        yield (node.name, where, by, why, Marked(also, Tone.FAINT))
-        return
-    yield (node.name, where, by)
-    if why:
-        yield (Marked(f"{why} (also {also})" if also else why, Tone.FAINT),)
-
-
-def not_replayed_section(not_replayed: tuple[str, ...]) -> Page:
-    """What could change the answer and was left out of it."""
-    if not not_replayed:
-        return ()
-    return section("Left out of this answer", Bullets(tuple(Marked(what, Tone.WARNING) for what in not_replayed)))
+        return (node.name, where, by, why, Marked(also, Tone.FAINT))
+    facts = Marked(f"{why} (also {also})" if also else why, Tone.FAINT)
+    return (Stack((node.name, Marked(where, Tone.FAINT))), Stack((by, facts)))
 
 
 def _advice(report: Explanation) -> Page:

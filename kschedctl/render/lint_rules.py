@@ -19,7 +19,7 @@ def rule_list_page(report: RuleList, style: Style) -> Page:
             for rule in family.rules
         )
         blocks += section(family.heading, Table(columns, rows))
-    return (*blocks, paragraph("★ needs nodes and pods: --with-cluster, --snapshot or --demo"))
+    return (*blocks, paragraph("★ needs nodes and pods: --with-cluster, --snapshot, --live or --demo"))
 
 
 def rule_page(report: RuleReport, style: Style) -> Page:

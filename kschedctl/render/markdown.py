@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import re
 
-from kschedctl.render.page import Block, Bullets, Cell, Command, Heading, Page, Paragraph, Style, Table, Tone, marked
+from kschedctl.render.page import (
+    Block,
+    Bullets,
+    Cell,
+    Command,
+    Heading,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    marked,
+    stacked,
+)
 from kschedctl.render.printable import printable
 
 _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
@@ -33,7 +47,7 @@ def _block(block: Block) -> str:
 def _table(table: Table) -> str:
     names = (_row(tuple(_inline(c.name.capitalize() if c.name.islower() else c.name) for c in table.columns)),)
     rule = (_row(tuple("---:" if c.right else "---" for c in table.columns)),)
-    rows = (_row(tuple(map(_inline, row))) for row in table.rows)
+    rows = (_row(tuple(map(_stacked, row))) for row in table.rows)
     note = ("", _inline(table.note)) if table.note else ()
     return "\n".join((*names, *rule, *rows, *note))
 
@@ -41,6 +55,10 @@ def _table(table: Table) -> str:
 def _row(cells: tuple[str, ...]) -> str:
     separated = " | ".join(cell.replace("|", r"\|") for cell in cells)
     return f"| {separated} |"
+
+
+def _stacked(cell: Cell | Stack) -> str:
+    return "<br>".join(map(_inline, stacked(cell)))
 
 
 def _inline(cell: Cell) -> str:

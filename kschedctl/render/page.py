@@ -73,18 +73,35 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Stack:
+    """Cells one beneath the other in one place of a table."""
+
+    cells: tuple[Cell, ...]
+
+
+def stacked(cell: Cell | Stack) -> tuple[Marked, ...]:
+    """The lines of a place of a table, each with its tone; empty ones are left out of a stack.
+
+    >>> [line.text for line in stacked(Stack(("n1", "")))]
+    ['n1']
+    """
+    if isinstance(cell, Stack):
+        return tuple(line for line in map(marked, cell.cells) if line.text) or (marked(""),)
+    return (marked(cell),)
+
+
+@dataclass(frozen=True)
 class Table:
-    """A row of one cell is a remark on the row above, across the whole width. ``note`` stands beneath the table."""
+    """``note`` stands beneath the table."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Cell | Stack, ...], ...]
     note: str = ""
 
     def without_empty_columns(self) -> Table:
         """The table less the columns in which no row says anything."""
-        said = [row for row in self.rows if len(row) > 1]
-        full = [i for i in range(len(self.columns)) if any(marked(row[i]).text for row in said)]
-        rows = tuple(row if len(row) == 1 else tuple(row[i] for i in full) for row in self.rows)
+        full = [i for i in range(len(self.columns)) if any(stacked(row[i])[0].text for row in self.rows)]
+        rows = tuple(tuple(row[i] for i in full) for row in self.rows)
         return Table(tuple(self.columns[i] for i in full), rows, self.note)
 
 
@@ -96,7 +113,7 @@ Page = tuple[Block, ...]
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest."""
 
-    width: int = 120
+    width: int = 110
     color: bool = False
     wide: bool = False
     all_nodes: bool = False

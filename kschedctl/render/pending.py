@@ -1,16 +1,15 @@
-"""All pending pods grouped by what keeps them pending: the document, and its page."""
+"""The page of PendingPods: all pending pods grouped by what keeps them pending."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kschedctl.render.explanation import TONES, not_replayed_section
+from kschedctl.render.explanation import TONES, not_replayed_lines
 from kschedctl.render.page import (
     Cell,
     Column,
     Command,
     Marked,
     Page,
+    Stack,
     Style,
     Table,
     Tone,
@@ -19,36 +18,9 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.pending import PendingGroup, PendingPods
 
 GROUPS_SHOWN, EXAMPLES_SHOWN = 25, 2
-
-
-class PendingGroup(Document, frozen=True):
-    """Pods that wait for the same reasons.
-
-    ``cause`` is told of the first of them, as is ``message``, kube-scheduler's own; ``next`` is a command.
-    """
-
-    verdict: str
-    cause: str
-    message: str | None
-    pods: tuple[str, ...]
-    next: str
-
-
-class PendingPods(Document, frozen=True):
-    """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try.
-
-    ``not_replayed`` names what could change an answer but was left out.
-    """
-
-    scope: str
-    groups: tuple[PendingGroup, ...] = ()
-    hints: tuple[str, ...] = ()
-    not_replayed: tuple[str, ...] = ()
-    api_version: str = "kschedctl.dev/v1"
-    kind: str = "PendingPods"
 
 
 def pending_page(report: PendingPods, style: Style) -> Page:
@@ -60,7 +32,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}"
     hints = report.hints or (report.groups[0].next,)
     table = section(title, _table(report.groups, style))
-    return (*table, *not_replayed_section(report.not_replayed), *section("Next", *map(Command, hints)))
+    return (*not_replayed_lines(report.not_replayed), *table, *section("Next", *map(Command, hints)))
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
@@ -68,17 +40,15 @@ def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
     columns = [Column("pods", right=True), Column("verdict", keep=True), Column("cause")]
     columns += [] if style.narrow else [Column("for example", keep=True)]
     columns += [Column("next")] if style.wide and not style.narrow else []
-    return Table(tuple(columns), tuple(row for group in shown for row in _rows(group, style)), note)
+    return Table(tuple(columns), tuple(_row(group, style) for group in shown), note)
 
 
-def _rows(group: PendingGroup, style: Style) -> Iterator[tuple[Cell, ...]]:
+def _row(group: PendingGroup, style: Style) -> tuple[Cell | Stack, ...]:
     """One row, the examples beside the cause; or beneath it where there is no room."""
     some = group.pods if style.wide else group.pods[:EXAMPLES_SHOWN]
     examples = ", ".join(some) + (", …" if len(some) < len(group.pods) else "")
     verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
-    row = (f"{len(group.pods):,}", verdict, group.cause)
+    pods = f"{len(group.pods):,}"
     if style.narrow:
-        yield row
-        yield (Marked(examples, Tone.FAINT),)
-    else:
-        yield (*row, examples, *([Marked(group.next, Tone.CODE)] if style.wide else []))
+        return (pods, verdict, Stack((group.cause, Marked(examples, Tone.FAINT))))
+    return (pods, verdict, group.cause, examples, *([Marked(group.next, Tone.CODE)] if style.wide else []))

@@ -12,11 +12,14 @@ from kschedctl.render.findings import findings_page
 from kschedctl.render.lint_rules import rule_list_page, rule_page
 from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.render.pending import pending_page
+from kschedctl.render.snapshot import diff_page, snapshot_page
 from kschedctl.reports.explanation import Document
 
 PAGES: dict[str, Callable[[Any, Style], Page]] = {
     "Explanation": explanation_page,
     "PendingPods": pending_page,
+    "SnapshotReport": snapshot_page,
+    "SnapshotDiff": diff_page,
     "Findings": findings_page,
     "LintRules": rule_list_page,
     "LintRule": rule_page,

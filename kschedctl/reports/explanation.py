@@ -95,6 +95,28 @@ class CandidateReport(Document, frozen=True):
     details: tuple[VictimReport, ...] = ()
 
 
+class VolumesReport(Document, frozen=True):
+    """What would be done for the pod's unbound volumes on a node.
+
+    ``bindings``: PersistentVolumeClaim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for
+    which a volume would be made.
+    """
+
+    bindings: dict[str, str] = {}
+    provisions: tuple[str, ...] = ()
+
+
+class DeviceReport(Document, frozen=True):
+    """A device that a claim would get, for one of its requests; ``consumed_capacity`` of a device that is shared."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    consumed_capacity: dict[str, str] = {}
+
+
 class PreemptionReport(Document, frozen=True):
     """What preemption could do.
 
@@ -121,6 +143,7 @@ class Explanation(Document, frozen=True):
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound or Error.
     ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what could change
     the answer but was left out. ``nodes``: the feasible ones by score, then those that lack least.
+    ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     """
 
     pod: str
@@ -145,6 +168,8 @@ class Explanation(Document, frozen=True):
     best: tuple[str, ...] = ()
     eliminations: tuple[Elimination, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
+    volumes: dict[str, VolumesReport] = {}
+    allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     preemption: PreemptionReport | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"

@@ -12,8 +12,16 @@ from typing import Any
 import msgspec
 
 from kschedctl.reports.explanation import Document, Explanation
+from kschedctl.reports.findings import Findings, RuleList, RuleReport
+from kschedctl.reports.pending import PendingPods
 
-DOCUMENTS: dict[str, type[Document]] = {"explanation": Explanation}
+DOCUMENTS: dict[str, type[Document]] = {
+    "explanation": Explanation,
+    "pending-pods": PendingPods,
+    "findings": Findings,
+    "lint-rules": RuleList,
+    "lint-rule": RuleReport,
+}
 """File name -> the document that it describes."""
 
 FOLDER = Path(__file__).parent / "schemas"

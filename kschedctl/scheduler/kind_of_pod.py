@@ -46,8 +46,8 @@ _NOWHERE = np.empty(0, np.int64)
 class KindOfPod:
     """Pods like ``info`` in one profile, counted on their nodes as kind ``number``. All arrays are (N,).
 
-    ``local``: the scores that are known, REFUSED where the pod does not fit. ``ahead`` (N, AHEAD): what ``local`` will be
-    when the next pods of this kind come to the node, the entries before ``step`` being past. Raises PluginError.
+    ``local``: the scores that are known, REFUSED where the pod does not fit. ``ahead`` (N, AHEAD): what ``local`` will
+    be when the next pods of this kind come to the node, the entries before ``step`` being past. Raises PluginError.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Snapshot) -> None:
@@ -117,9 +117,7 @@ class KindOfPod:
         """The plugins to ask anew for each pod: those that look at other pods, less those that skip for good."""
         for plugin in self.framework.at("filter"):
             if isinstance(plugin, FilterPlugin) and plugin.name not in ROW_LOCAL:
-                skips = plugin.name in before.results and before.results[plugin.name].status.code is Code.SKIP
-                final = getattr(plugin, "ignores_pods", False) or (skips and getattr(plugin, "skips_for_good", False))
-                if not final:
+                if not _holds(plugin, _skips(plugin, before)):
                     yield plugin
 
     def _allowed(self) -> Bools:
@@ -170,7 +168,8 @@ class KindOfPod:
                 continue
             prepare = prepares.get(plugin.name)
             before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
-            if plugin.name not in ROW_LOCAL and not self._holds(plugin, before_filter, before):
+            skips = before.skip if prepare else _skips(plugin, before_filter)
+            if plugin.name not in ROW_LOCAL and not _holds(plugin, skips):
                 moving.append((plugin, prepare))
                 continue
             if before.skip:
@@ -184,12 +183,6 @@ class KindOfPod:
             else:
                 fixed.append((plugin, before.state, raw))
         return local, fixed, moving
-
-    def _holds(self, plugin: Plugin, before_filter: PreFilterOutcome, before: PreScoreResult) -> bool:
-        """Whether the plugin's scores stay what they are, whatever becomes of other pods."""
-        result = before_filter.results.get(plugin.name)
-        skips = before.skip or (result is not None and result.status.code is Code.SKIP)
-        return getattr(plugin, "ignores_pods", False) or (skips and getattr(plugin, "skips_for_good", False))
 
     def _weight(self, plugin: Plugin) -> int:
         weight: int = self.framework.profile.weights[plugin.name]
@@ -248,6 +241,15 @@ class KindOfPod:
             total += self._weight(score) * score.normalize(state, scores)
         total[refused] = REFUSED
         return total
+
+
+def _skips(plugin: Plugin, before: PreFilterOutcome) -> bool:
+    return plugin.name in before.results and before.results[plugin.name].status.code is Code.SKIP
+
+
+def _holds(plugin: Plugin, skips: bool) -> bool:
+    """Whether what the plugin says at a point that it ``skips``, or not, holds whatever becomes of other pods."""
+    return getattr(plugin, "ignores_pods", False) or (skips and getattr(plugin, "skips_for_good", False))
 
 
 def _union(plugin: FilterPlugin, info: PodInfo, view: Snapshot, state: Any) -> Bools:

@@ -148,7 +148,7 @@ class Snapshot:
     def sum_by_node(self, values: Counts) -> Counts:
         """(T, ...) by kind of pod -> (N, ...): added up over the pods of each node."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        counted = values.any(axis=tuple(range(1, values.ndim)))
+        counted = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
         chosen = np.flatnonzero((self.pods.node >= 0) & counted[self.pods.info])
         np.add.at(total, self.pods.node[chosen], values[self.pods.info[chosen]])
         return total
@@ -257,7 +257,10 @@ class Snapshot:
     def _moved(self, position: int, row: int, sign: int) -> None:
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract
-        for total, request in ((self.requested[row], self.requests[info]), (self.nonzero_requested[row], self.nonzero_requests[info])):
+        for total, request in (
+            (self.requested[row], self.requests[info]),
+            (self.nonzero_requested[row], self.nonzero_requests[info]),
+        ):
             change(total, request, out=total)
         self._trail.append(Move(row, info, sign))
         self.__dict__.pop("_by_node", None)

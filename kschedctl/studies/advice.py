@@ -55,8 +55,6 @@ def _advice(report: Explanation, pod: Pod) -> Iterator[str]:
             yield from _schedulable(pod)
         case "Unschedulable":
             yield from _unschedulable(report)
-    for what in report.not_replayed:
-        yield f"Not replayed yet: {what}; its answer could differ"
 
 
 def _schedulable(pod: Pod) -> Iterator[str]:

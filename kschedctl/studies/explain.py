@@ -22,6 +22,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.advice import advice, headline
 from kschedctl.studies.eliminations import eliminations, node_reports
 from kschedctl.studies.preemption_report import preemption_report
+from kschedctl.studies.reservations import devices_by_node, volumes_by_node
 
 PodReference = str | Mapping[str, Any] | Pod
 
@@ -133,6 +134,8 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         best=tuple(names[row] for row in scores.best.tolist()),
         eliminations=eliminations(cycle),
         nodes=node_reports(cycle),
+        volumes=volumes_by_node(cycle),
+        allocations=devices_by_node(cycle),
         preemption=preemption_report(post_filter, cycle) if stuck and names else None,
         **_common(scheduler, cycle.info.pod),
     )

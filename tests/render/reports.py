@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kschedctl.render.pending import PendingGroup, PendingPods
 from kschedctl.reports.explanation import (
     CandidateReport,
     Elimination,
@@ -15,6 +14,7 @@ from kschedctl.reports.explanation import (
     StatusReport,
     VictimReport,
 )
+from kschedctl.reports.pending import PendingGroup, PendingPods
 
 HOSTILE = "\x1b[2J\x9b31m\u202egnp[bold]|`x` <img src=x> @ops #1 https://evil.example\nnew\tline\x07"
 

@@ -18,13 +18,8 @@ from typing import Any
 
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.scheduler.dynamic_resources import cel_functions
-from kschedctl.scheduler.dynamic_resources.cel_functions import (
-    COST_LIMIT,
-    IMPLEMENTATIONS,
-    NO_SUCH_OVERLOAD,
-    SIGNATURES,
-    load_library,
-)
+from kschedctl.scheduler.dynamic_resources.cel_functions import IMPLEMENTATIONS, SIGNATURES
+from kschedctl.scheduler.dynamic_resources.cel_values import COST_LIMIT, NO_SUCH_OVERLOAD, load_library
 
 MAX_EXPRESSION = 10 * 1024
 """Characters of an expression that the API server accepts (resource/v1 CELSelectorExpressionMaxLength)."""

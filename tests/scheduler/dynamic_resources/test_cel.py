@@ -102,6 +102,19 @@ MATCHES = {
     "texts": (f'{D}.model.lowerAscii().replace("a", "b") == "b100" && {D}.model.substring(1) == "100"', GPU, True),
     "format": (f'"%s-%d".format([{D}.model, {D}.index]) == "A100-3"', GPU, True),
     "cidr": (f'cidr("10.0.0.0/8").containsIP({D}.ip) && ip({D}.ip).family() == 4', GPU, True),
+    "ip-kinds": (
+        'ip("10.0.0.1").isGlobalUnicast() && ip("::1").isLoopback() && ip("fe80::1").isLinkLocalUnicast() && '
+        'ip("224.0.0.9").isLinkLocalMulticast() && ip("0.0.0.0").isUnspecified() && !isIP("10.0.0")',
+        NONE,
+        True,
+    ),
+    "cidr-parts": (
+        'cidr("10.1.2.3/16").masked() == cidr("10.1.0.0/16") && cidr("10.1.2.3/16").ip() == ip("10.1.2.3") && '
+        'cidr("10.0.0.0/8").containsCIDR("10.1.0.0/16") && cidr("10.0.0.0/8").prefixLength() == 8',
+        NONE,
+        True,
+    ),
+    "canonical": ('ip.isCanonical("::1") && !ip.isCanonical("0:0::1")', NONE, True),
     "unknown-domain-is-empty": ('"a" in device.attributes["b"] || "b" in device.attributes', NONE, False),
 }
 LISTS = {

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kschedctl.api.objects import Pod
-from kschedctl.cli.program import command_line
-from kschedctl.render.pending import PendingGroup
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pending import PendingGroup, PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import explain_pod
+
+
+def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str]) -> PendingPods:
+    """The pods by cause, those that do not schedule first.
+
+    ``scope`` says where was looked; ``command`` gives the command that explains a ``namespace/name``.
+    """
+    found = explain_all(scheduler, pods)
+    not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
+    return PendingPods(scope=scope, groups=_groups(found, command), not_replayed=tuple(not_replayed))
 
 
 def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanation]:
@@ -25,18 +34,16 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     return found
 
 
-def groups(found: Mapping[str, Explanation], arguments: list[str]) -> tuple[PendingGroup, ...]:
-    """The pods by cause, those that do not schedule first; ``arguments`` name the same cluster in the next command."""
+def _groups(found: Mapping[str, Explanation], command: Callable[[str], str]) -> tuple[PendingGroup, ...]:
     alike: dict[object, list[str]] = {}
     for key, report in found.items():
         alike.setdefault(_cause(report), []).append(key)
-    made = [_group(tuple(pods), found[pods[0]], arguments) for pods in alike.values()]
+    made = [_group(tuple(pods), found[pods[0]], command) for pods in alike.values()]
     return tuple(sorted(made, key=lambda group: (group.verdict == "Schedulable", -len(group.pods))))
 
 
-def _group(pods: tuple[str, ...], first: Explanation, arguments: list[str]) -> PendingGroup:
-    command = command_line("explain", pods[0], arguments)
-    return PendingGroup(first.verdict, _words(first), first.message, pods, command)
+def _group(pods: tuple[str, ...], first: Explanation, command: Callable[[str], str]) -> PendingGroup:
+    return PendingGroup(first.verdict, _words(first), first.message, pods, command(pods[0]))
 
 
 def _cause(report: Explanation) -> object:

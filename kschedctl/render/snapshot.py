@@ -1,0 +1,98 @@
+"""The pages of a snapshot and of the difference between two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kschedctl.render.page import (
+    Bullets,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    count,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.reports.snapshot import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
+
+CHANGES_SHOWN, LONGEST_VALUE = 30, 60
+TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
+
+
+def snapshot_page(report: SnapshotReport, style: Style) -> Page:
+    """What it is, what it holds, what it lacks."""
+    rows: list[tuple[Cell, ...]] = [(kind, f"{number:,}") for kind, number in report.objects.items()]
+    lacking = tuple(Marked(f"{kind}: {why}", Tone.WARNING) for kind, why in report.unread.items())
+    return (
+        paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
+        *section("Of", Bullets(tuple(_facts(report)))),
+        *section("Objects", Table((Column("kind"), Column("objects", right=True)), tuple(rows))),
+        *(section("Could not be read", Bullets(lacking)) if lacking else ()),
+    )
+
+
+def _facts(report: SnapshotReport) -> Iterator[str]:
+    if report.server:
+        context = f" (context {report.context})" if report.context else ""
+        yield f"{report.server}{context}, read at {report.read_at}"
+        yield f"server {report.server_version or '?'}, kube-scheduler leader {report.leader or 'not known'}"
+    yield f"replayed as kube-scheduler {report.kube_version}"
+    configured = report.configured_by or "as given" if report.configured else "kube-scheduler's defaults"
+    yield f"configuration: {configured}"
+    if report.feature_gates:
+        yield "feature gates: " + ", ".join(f"{gate}={str(on).lower()}" for gate, on in report.feature_gates.items())
+    if report.changed:
+        moved = ", ".join(f"{number:,} {kind}" for kind, number in report.changed.items())
+        yield f"changed while it was read, taken in as they were in the end: {moved}"
+    if report.anonymized:
+        yield "anonymized: names, label values and images are pseudonyms"
+
+
+def diff_page(report: SnapshotDiff, style: Style) -> Page:
+    """How many objects of each kind came, went and changed, then the changes."""
+    if not (report.changes or report.scheduler):
+        return (paragraph(Marked("No difference", Tone.GOOD), "that scheduling reads"),)
+    scheduler = Table((Column("field"), Column("before"), Column("after")), tuple(map(_field_row, report.scheduler)))
+    return (
+        paragraph(Marked(count(len(report.changes), "difference"), Tone.STRONG), f"{report.before} → {report.after}"),
+        *(section("Scheduler", scheduler) if report.scheduler else ()),
+        *(section("By kind", _counts(report.changes)) if report.changes else ()),
+        *(section("Changes", _changes(report.changes, style)) if report.changes else ()),
+    )
+
+
+def _counts(changes: tuple[ObjectChange, ...]) -> Table:
+    counted = Counter((change.kind, change.change) for change in changes)
+    rows: list[tuple[Cell, ...]] = [(kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()]
+    return Table((Column("kind"), Column("what"), Column("objects", right=True)), tuple(rows))
+
+
+def _changes(changes: tuple[ObjectChange, ...], style: Style) -> Table:
+    shown, note = shown_first(changes, None if style.wide else CHANGES_SHOWN, "-o wide shows all")
+    rows = [row for change in shown for row in _rows(change)]
+    columns = (Column("kind"), Column("name", keep=True), Column("what"), Column("field"), Column("before"), Column("after"))
+    return Table(columns, tuple(rows), note=note)
+
+
+def _rows(change: ObjectChange) -> Iterator[tuple[Cell, ...]]:
+    what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
+    if not change.fields:
+        yield (change.kind, change.name, what, "", "", "")
+    for number, field in enumerate(change.fields):
+        first: tuple[Cell, ...] = (change.kind, change.name, what) if number == 0 else ("", "", "")
+        yield (*first, *_field_row(field))
+
+
+def _field_row(change: FieldChange) -> tuple[Cell, ...]:
+    return (change.field, _short(change.before), _short(change.after))
+
+
+def _short(value: str | None) -> str:
+    text = "–" if value is None else value
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"

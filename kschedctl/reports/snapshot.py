@@ -1,0 +1,59 @@
+"""What a snapshot holds, and what lies between two of them, as documents (apiVersion kschedctl.dev/v1)."""
+
+from __future__ import annotations
+
+from kschedctl.reports.explanation import Document
+
+
+class SnapshotReport(Document, frozen=True):
+    """``objects`` by kind; ``size`` of the file in bytes; ``unread`` kinds and why; ``server`` and what follows it are
+    of the live cluster that was read, if it was one."""
+
+    file: str
+    size: int
+    written_at: str
+    written_by: str
+    anonymized: bool
+    kube_version: str
+    objects: dict[str, int]
+    feature_gates: dict[str, bool] = {}
+    configured: bool = False
+    unread: dict[str, str] = {}
+    server: str = ""
+    context: str = ""
+    server_version: str = ""
+    read_at: str = ""
+    leader: str = ""
+    configured_by: str = ""
+    resource_versions: dict[str, str] = {}
+    changed: dict[str, int] = {}
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "SnapshotReport"
+
+
+class FieldChange(Document, frozen=True):
+    """A field's value in both snapshots as JSON; None where it is not set."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class ObjectChange(Document, frozen=True):
+    """``change`` is added, removed, changed or (the same name, another object) recreated."""
+
+    kind: str
+    name: str
+    change: str
+    fields: tuple[FieldChange, ...] = ()
+
+
+class SnapshotDiff(Document, frozen=True):
+    """All that differs and that scheduling reads; ``scheduler``: its configuration, gates and version."""
+
+    before: str
+    after: str
+    changes: tuple[ObjectChange, ...] = ()
+    scheduler: tuple[FieldChange, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "SnapshotDiff"

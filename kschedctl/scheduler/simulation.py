@@ -1,0 +1,224 @@
+"""Pods through the scheduling queue, one after the other, on a copy of the cluster.
+
+Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). Time does not pass: a pod is bound as soon
+as it is placed, a victim is gone as soon as it is preempted, and its place is taken by whoever preempted it. A pod that
+fits nowhere is tried again as long as something else moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kschedctl.scheduler.budgets import Budgets
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin
+from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.placement import Placements
+from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.preemption import Candidate
+from kschedctl.scheduler.reserve import release, reserve, uses_claims
+from kschedctl.scheduler.sampling import Sampling
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.snapshot import Snapshot
+
+SCHEDULED, UNSCHEDULABLE, GATED, NOT_RESPONSIBLE, ERROR = (
+    "Scheduled",
+    "Unschedulable",
+    "Gated",
+    "NotResponsible",
+    "Error",
+)
+Progress = Callable[[int], None]
+"""Told how many pods more are done with."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pod: ``row`` is its node, -1 for none.
+
+    ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
+    had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
+    """
+
+    position: int
+    verdict: str
+    row: int = -1
+    tied: int = 0
+    feasible: int = 0
+    victims: tuple[int, ...] = ()
+    message: str = ""
+
+
+class Simulation:
+    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``."""
+
+    def __init__(
+        self, scheduler: Scheduler, view: Snapshot | None = None, *, seed: int = 0, sampling: bool = False
+    ) -> None:
+        self.scheduler = scheduler
+        self.view = scheduler.view.fork() if view is None else view
+        percentage = scheduler.configuration.percentage_of_nodes_to_score
+        self.placements = Placements(self.view, seed, Sampling(percentage) if sampling else None)
+        self.budgets = Budgets(self.view)
+        self._failed: dict[int, int] = {}
+        self._gates: dict[str, list[PreEnqueuePlugin]] = {}
+
+    def run(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
+        """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
+
+        Those that fit nowhere come last. What was found so far stays in ``view`` when it is interrupted.
+        """
+        found: list[Outcome] = []
+        waiting = self.queue(positions)
+        while waiting:
+            again: list[int] = []
+            moved = len(self.view.trail)
+            for position in waiting:
+                outcome = self.attempt(position)
+                if outcome is None:
+                    again.append(position)
+                    continue
+                found.append(outcome)
+                if progress:
+                    progress(1)
+            waiting = again
+            if len(self.view.trail) == moved:
+                break
+        if progress:
+            progress(len(waiting))
+        return found + self._explained(waiting)
+
+    def queue(self, positions: Iterable[int]) -> list[int]:
+        """In PrioritySort's order: the highest priority first, among equals who came first."""
+        pods = self.view.pods
+        return sorted(positions, key=lambda position: -pods.infos[pods.info[position]].priority)
+
+    def attempt(self, position: int) -> Outcome | None:
+        """One pod, with preemption; None when it fits nowhere now."""
+        settled = self._settled(position)
+        if settled is not None:
+            return settled
+        number = int(self.view.pods.info[position])
+        if self._failed.get(number) == len(self.view.trail):
+            return None
+        framework = self._framework(position)
+        try:
+            choice = self.placements.choose(framework, position)
+        except PluginError as error:
+            return Outcome(position, ERROR, message=str(error))
+        if choice is not None:
+            self.bind(position, choice.row)
+            return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+        preempted = self._preempt(framework, position)
+        if preempted is None:
+            self._failed[number] = len(self.view.trail)
+        return preempted
+
+    def bind(self, position: int, row: int) -> None:
+        """Put a pod on a node, with the volumes and devices that it gets there."""
+        pods = self.view.pods
+        info = self.placements.incoming(int(pods.info[position]))
+        if uses_claims(info, self.view):
+            framework = self._framework(position)
+            reserve(framework, info, pods.objects[position], self.view, row)
+            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+        self.view.assume(position, row)
+
+    def evict(self, positions: Sequence[int]) -> None:
+        """Take pods off their nodes; their devices are free again, their disruption budgets spent."""
+        for position in positions:
+            self.view.forget(position)
+        self.budgets.gone(positions)
+        self.release(positions)
+
+    def release(self, positions: Sequence[int]) -> None:
+        """Free the devices of pods that are gone."""
+        pods = self.view.pods
+        if any(pods.infos[pods.info[position]].spec.resource_claims for position in positions):
+            release(self.view, positions)
+            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+
+    # -- one pod -------------------------------------------------------------------------------------------------
+
+    def _framework(self, position: int) -> Framework:
+        pods = self.view.pods
+        framework = self.scheduler.framework(pods.infos[pods.info[position]].spec.scheduler_name)
+        if framework is None:
+            raise KeyError(position)
+        return framework
+
+    def _settled(self, position: int) -> Outcome | None:
+        """The outcome of a pod that does not get as far as a scheduling cycle."""
+        info = self.placements.incoming(int(self.view.pods.info[position]))
+        framework = self.scheduler.framework(info.spec.scheduler_name)
+        if framework is None:
+            known = ", ".join(self.scheduler.configuration.profiles)
+            text = f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
+            return Outcome(position, NOT_RESPONSIBLE, message=text)
+        for plugin in self._pre_enqueue(framework):
+            status = plugin.pre_enqueue(info, self.view)
+            if status.rejected:
+                return Outcome(position, GATED, message=", ".join(status.reasons))
+        return None
+
+    def _pre_enqueue(self, framework: Framework) -> list[PreEnqueuePlugin]:
+        name = framework.profile.scheduler_name
+        if name not in self._gates:
+            self._gates[name] = [p for p in framework.at("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
+        return self._gates[name]
+
+    def _preempt(self, framework: Framework, position: int) -> Outcome | None:
+        """Make room by evicting pods, if that helps."""
+        pods = self.view.pods
+        info = self.placements.incoming(int(pods.info[position]))
+        lower = pods.priority[pods.info] < info.priority
+        if info.spec.preemption_policy == "Never" or not (lower & (pods.node >= 0)).any():
+            return None
+        outcome = run_post_filter(self.placements.cycle(framework, position))
+        candidate = self._candidate(outcome)
+        if candidate is None:
+            return None
+        self.evict(candidate.victims)
+        self.bind(position, candidate.row)
+        return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+
+    def _candidate(self, outcome: PostFilterOutcome) -> Candidate | None:
+        """One of the equally good candidates, by the seed."""
+        if outcome.status.code is not Code.SUCCESS:
+            return None
+        for result in outcome.results.values():
+            tied = _tied(result)
+            if tied:
+                return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
+        return None
+
+    def _explained(self, positions: Sequence[int]) -> list[Outcome]:
+        """Why the pods fit nowhere, as things are in the end; asked once for each kind."""
+        messages: dict[int, str] = {}
+        found = []
+        for position in positions:
+            number = int(self.view.pods.info[position])
+            if number not in messages:
+                messages[number] = self._message(position)
+            found.append(Outcome(position, UNSCHEDULABLE, message=messages[number]))
+        return found
+
+    def _message(self, position: int) -> str:
+        cycle = self.cycle(position)
+        return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
+
+    def cycle(self, position: int) -> Cycle:
+        """The full cycle of a pod as things are now."""
+        return self.placements.cycle(self._framework(position), position)
+
+
+def _tied(result: PostFilterResult) -> tuple[Candidate, ...]:
+    report = result.report
+    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else ()
+
+
+def placed(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes of the pods that got a node."""
+    return (outcome for outcome in outcomes if outcome.row >= 0)

@@ -1,0 +1,114 @@
+"""What changed between two snapshots of a cluster that scheduling reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.noise import without_noise
+from kschedctl.api.objects import Node, ObjectMeta, Pod, PodMeta, PodStatus
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.reports.snapshot import FieldChange, ObjectChange, SnapshotDiff
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+Key = tuple[str, str]
+
+
+def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
+    """The differences in the order of kinds and names; ``names`` are what the snapshots are called."""
+    changes: list[ObjectChange] = []
+    for kind, field in FIELDS.items():
+        sides = getattr(before, field), getattr(after, field)
+        find = _pod_changes if kind == "Pod" else _changes
+        changes += find(kind, *sides)
+    return SnapshotDiff(*names, tuple(changes), tuple(_scheduler_changes(before, after)))
+
+
+def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
+    for field in ("kube_version", "feature_gates", "configuration"):
+        yield from _fields(field, getattr(before, field), getattr(after, field))
+
+
+def _changes(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[ObjectChange]:
+    old, new = ({_key(obj): obj for obj in objects} for objects in (before, after))
+    yield from (_change(kind, key, old.get(key), new.get(key)) for key in sorted(old | new) if _differ(old, new, key))
+
+
+def _differ(old: Mapping[Key, Any], new: Mapping[Key, Any], key: Key) -> bool:
+    if key not in old or key not in new:
+        return True
+    return _encode(_read_part(old[key])) != _encode(_read_part(new[key]))
+
+
+def _pod_changes(kind: str, before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[ObjectChange]:
+    """Pods are compared by their rows: only those that differ are made."""
+    tables = PodTable.of(before), PodTable.of(after)
+    known: dict[bytes, int] = {}
+    old, new = (_rows(table, known) for table in tables)
+    for key in sorted(old.keys() | new.keys()):
+        if (was := old.get(key)) != (now := new.get(key)):
+            namespace, name = key
+            sides = (t.find(namespace, name) if row else None for t, row in zip(tables, (was, now), strict=True))
+            yield _change(kind, key, *sides)
+
+
+def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
+    """(namespace, name) -> what is read of the pod: the number of its kind, its node, its UID."""
+    numbers = [known.setdefault(_encode(_read_part(pod)), len(known)) for pod in table.templates]
+    namespaces = [pod.metadata.namespace for pod in table.templates]
+    columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids, strict=True)
+    return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
+
+
+def _change(kind: str, key: Key, old: Any, new: Any) -> ObjectChange:
+    name = "/".join(part for part in key if part)
+    if old is None or new is None:
+        return ObjectChange(kind, name, "added" if old is None else "removed")
+    uids = old.metadata.uid, new.metadata.uid
+    change = "recreated" if all(uids) and uids[0] != uids[1] else "changed"
+    fields = _fields("", *(msgspec.to_builtins(_read_part(obj)) for obj in (old, new)))
+    return ObjectChange(kind, name, change, tuple(fields))
+
+
+def _read_part(obj: Any) -> Any:
+    """The object less its identity and what changes without a meaning for scheduling."""
+    obj = without_noise(obj)
+    if isinstance(obj, Node):
+        obj = replace(obj, status=replace(obj.status, conditions=()))
+    if isinstance(obj, Pod):
+        obj = replace(obj, status=_pod_status(obj.status))
+    timeless: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)
+    return replace(obj, metadata=timeless)
+
+
+def _pod_status(status: PodStatus) -> PodStatus:
+    resize = tuple(replace(c, message="", last_transition_time=None) for c in status.conditions if "Resize" in c.type)
+    return replace(status, start_time=None, conditions=resize)
+
+
+def _key(obj: Any) -> Key:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def _fields(path: str, old: Any, new: Any) -> Iterator[FieldChange]:
+    """Where two values differ: maps key by key, all else as a whole."""
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _fields(_step(path, key), old.get(key), new.get(key))
+    else:
+        yield FieldChange(path, _text(old), _text(new))
+
+
+def _step(path: str, key: str) -> str:
+    plain = key.isidentifier()
+    return (f"{path}.{key}" if path else key) if plain else f'{path}["{key}"]'
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()

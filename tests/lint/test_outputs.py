@@ -1,0 +1,116 @@
+"""What lint prints follows the schemas of its readers, and survives hostile names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import xmlschema
+
+from kschedctl.render.github import to_github
+from kschedctl.render.junit import to_junit
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.render.sarif import to_sarif
+from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
+from kschedctl.reports.schema import schema_of
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def finding(**fields: object) -> Finding:
+    plain = {
+        "rule": "ts-missing",
+        "severity": "note",
+        "object": "Deployment shop/web",
+        "path": "spec.template.spec",
+        "message": "3 replicas, and nothing says that they go apart",
+        "fix": "Add topologySpreadConstraints",
+        "fingerprint": "0123456789abcdef",
+        "file": "manifests/web app.yaml",
+        "line": 7,
+        "column": 3,
+    }
+    return Finding(**{**plain, **fields})  # type: ignore[arg-type]
+
+
+RULE = FoundRule("ts-missing", "note", "Several replicas", "One node takes all down.", "Spread", "https://example.com; x")
+HOSTILE = "a\x1b[2J\u202e]]><x>&\n::error::b%0A|`*"
+REPORTS = {
+    "nothing": Findings(checked=2, rules_run=90),
+    "one of each": Findings(
+        checked=3,
+        rules_run=90,
+        findings=(finding(), finding(severity="error", rule="doc-invalid"), finding(severity="warning")),
+        rules=(RULE,),
+        suppressed=(Suppressed(finding(), "one is enough"),),
+        known=1,
+        tool_version="1.0",
+    ),
+    "in a cluster": Findings(checked=3, rules_run=90, findings=(finding(file="", line=0, column=0),)),
+    "hostile": Findings(
+        checked=1,
+        rules_run=90,
+        findings=(finding(object=HOSTILE, message=HOSTILE, path=HOSTILE, file=HOSTILE, severity="error"),),
+    ),
+}
+reports = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+@reports
+def test_sarif_follows_the_schema(report: Findings) -> None:
+    schema = json.loads((GOLDEN / "sarif-2.1.0.schema.json").read_text())
+    document = json.loads(to_sarif(report))
+    jsonschema.Draft4Validator(schema).validate(document)
+    (run,) = document["runs"]
+    for result in run["results"]:
+        place = result["locations"][0]["physicalLocation"]
+        assert place["region"]["startLine"] >= 1
+        if "ruleIndex" in result:
+            assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+
+
+def test_sarif_says_where_and_what() -> None:
+    (first, *_, last) = json.loads(to_sarif(REPORTS["one of each"]))["runs"][0]["results"]
+    place = first["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "manifests/web%20app.yaml"
+    assert place["region"] == {"startLine": 7, "startColumn": 3}
+    assert last["suppressions"] == [{"kind": "inSource", "justification": "one is enough"}]
+
+
+@reports
+def test_junit_follows_the_schema(report: Findings) -> None:
+    xmlschema.validate(to_junit(report), str(GOLDEN / "junit.xsd"))
+
+
+def test_junit_counts() -> None:
+    suites = xmlschema.to_dict(to_junit(REPORTS["one of each"]), str(GOLDEN / "junit.xsd"))
+    assert (suites["@tests"], suites["@failures"], suites["@errors"]) == (3, 2, 0)
+
+
+@reports
+def test_github_has_one_command_a_line(report: Findings) -> None:
+    lines = to_github(report).splitlines()
+    assert len(lines) == len(report.findings)
+    assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
+
+
+def test_github_command() -> None:
+    report = Findings(checked=1, rules_run=1, findings=(finding(severity="error", message="100%"),))
+    said = "Deployment shop/web: 100%25. Add topologySpreadConstraints."
+    assert to_github(report) == f"::error file=manifests/web app.yaml,line=7,col=3,title=ts-missing::{said}\n"
+
+
+@reports
+def test_json_follows_the_schema(report: Findings) -> None:
+    jsonschema.validate(json.loads(RENDERERS["json"](report, Style())), schema_of(Findings))
+
+
+@reports
+@pytest.mark.parametrize("form", ["table", "wide", "markdown"])
+def test_pages_hide_nothing_and_steer_nothing(report: Findings, form: str) -> None:
+    text = RENDERERS[form](report, Style(wide=form == "wide"))
+    assert not {"\x1b", "\u202e", "\r"} & set(text)
+    assert text.endswith("\n")

@@ -1,0 +1,221 @@
+"""A simulation is a chain of single explanations with the pod bound in between: on random small clusters."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_clusters import HOSTNAME, Json, some_of
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.reports.explanation import Explanation
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Outcome, Simulation
+
+APPS = ["x", "y"]
+ZONE = "zone"
+
+
+# -- random clusters ----------------------------------------------------------------------------------------------
+
+
+def node(random: Random, name: str) -> Json:
+    allocatable = {"cpu": str(random.randint(2, 6)), "memory": "8Gi", "pods": str(random.choice([3, 5, 10]))}
+    taints = [{"key": "spot", "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}]
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {ZONE: random.choice("ab"), HOSTNAME: name}},
+        "spec": {"taints": taints} if random.random() < 0.2 else {},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def pod(random: Random, name: str, spec: Json, app: str) -> Json:
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "labels": {"app": app}}, "spec": spec}
+
+
+def template(random: Random, app: str, volumes: bool) -> Json:
+    """What all pods of one kind ask for."""
+    ports = [{"containerPort": 80, "hostPort": random.choice([80, 81])}] if random.random() < 0.15 else []
+    requests = {"cpu": random.choice(["500m", "1", "2"]), **some_of(random, memory="1Gi")}
+    spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}]}
+    spec["priority"] = random.choice([0, 0, 0, 10, 20])
+    if random.random() < 0.4:
+        spec["topologySpreadConstraints"] = [spread(random) for _ in range(random.randint(1, 2))]
+    affinity = some_of(random, podAffinity=terms(random), podAntiAffinity=terms(random))
+    if affinity and random.random() < 0.6:
+        spec["affinity"] = affinity
+    if random.random() < 0.3:
+        spec["tolerations"] = [{"key": "spot", "operator": "Exists"}]
+    if random.random() < 0.1:
+        spec["preemptionPolicy"] = "Never"
+    if volumes and random.random() < 0.5:
+        spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": random.choice(["c1", "c2", "c3"])}}]
+    return spec
+
+
+def spread(random: Random) -> Json:
+    return {
+        "maxSkew": random.randint(1, 2),
+        "topologyKey": random.choice([ZONE, HOSTNAME]),
+        "whenUnsatisfiable": random.choice(["DoNotSchedule", "ScheduleAnyway"]),
+        "labelSelector": {"matchLabels": {"app": random.choice(APPS)}},
+    }
+
+
+def terms(random: Random) -> Json:
+    term = {
+        "topologyKey": random.choice([ZONE, HOSTNAME]),
+        "labelSelector": {"matchLabels": {"app": random.choice(APPS)}},
+    }
+    if random.random() < 0.5:
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": random.randint(1, 9), "podAffinityTerm": term}]}
+
+
+def storage(random: Random) -> list[Json]:
+    """Claims of a class that waits for its first consumer, and a few local volumes for them."""
+    classes = [
+        {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"},
+        {"kind": "StorageClass", "metadata": {"name": "csi"}, "provisioner": "csi.example.com"},
+    ]
+    for found in classes:
+        found["volumeBindingMode"] = "WaitForFirstConsumer"
+    size = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    claims = [
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "d"},
+            "spec": {**size, "storageClassName": random.choice(["local", "local", "csi"])},
+        }
+        for name in ("c1", "c2", "c3")
+    ]
+    volumes = []
+    for i in range(random.randint(1, 3)):
+        expression = {"key": ZONE, "operator": "In", "values": [random.choice("ab")]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+        spec = {"capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+        volumes.append({"kind": "PersistentVolume", "metadata": {"name": f"pv{i}"}, "spec": spec})
+        volumes[-1]["spec"]["nodeAffinity"] = affinity
+    return [*classes, *claims, *volumes]
+
+
+def objects(random: Random) -> tuple[list[Json], list[str]]:
+    """A cluster's objects, and the keys of the pods that are to be scheduled."""
+    volumes = random.random() < 0.4
+    nodes = [node(random, f"n{i}") for i in range(random.randint(1, 6))]
+    kinds = [(app, template(random, app, volumes)) for app in (random.choice(APPS) for _ in range(3))]
+    running, pending = [], []
+    for i in range(random.randint(0, 8)):
+        app, spec = random.choice(kinds)
+        spec = {key: part for key, part in spec.items() if key != "volumes"}
+        spec["nodeName"] = random.choice(nodes)["metadata"]["name"]
+        running.append(pod(random, f"r{i}", {**spec, "priority": 0}, app))
+    for i in range(random.randint(1, 12)):
+        app, spec = random.choice(kinds)
+        pending.append(pod(random, f"p{i:02}", spec, app))
+    budgets = []
+    if random.random() < 0.3:
+        meta = {"name": "b", "namespace": "d"}
+        selector = {"selector": {"matchLabels": {"app": "x"}}}
+        allowed = {"disruptionsAllowed": random.randint(0, 2)}
+        budgets = [{"kind": "PodDisruptionBudget", "metadata": meta, "spec": selector, "status": allowed}]
+    keys = [f"d/{p['metadata']['name']}" for p in pending]
+    return [*nodes, *running, *pending, *budgets, *(storage(random) if volumes else [])], keys
+
+
+# -- the chain ----------------------------------------------------------------------------------------------------
+
+
+class Chain:
+    """Single explanations; between two of them the pods move as the simulation says."""
+
+    def __init__(self, simulation: Simulation, documents: list[Json]) -> None:
+        self.simulation, self.documents = simulation, documents
+        self.node: dict[str, str] = {}
+        self.gone: set[str] = set()
+
+    def explain(self, key: str) -> Explanation:
+        documents = [self._now(document) for document in self.documents if not self._is_gone(document)]
+        cluster = Cluster.from_objects(documents)
+        now = self.simulation.view.cluster
+        claims = {"PersistentVolumeClaim": now.persistent_volume_claims, "PersistentVolume": now.persistent_volumes}
+        budgets = {"PodDisruptionBudget": now.pod_disruption_budgets}
+        return kschedctl.explain(cluster.with_objects({**claims, **budgets}), key)
+
+    def follow(self, outcome: Outcome) -> None:
+        """Check one outcome, and let it happen."""
+        names, pods = self.simulation.view.nodes.names, self.simulation.view.pods.objects
+        key = pods[outcome.position].key
+        self.node[key] = names[outcome.row]
+        self.gone |= {pods[position].key for position in outcome.victims}
+
+    def _is_gone(self, document: Json) -> bool:
+        meta = document["metadata"]
+        return document["kind"] == "Pod" and f"{meta.get('namespace')}/{meta['name']}" in self.gone
+
+    def _now(self, document: Json) -> Json:
+        meta = document["metadata"]
+        bound = self.node.get(f"{meta.get('namespace')}/{meta['name']}") if document["kind"] == "Pod" else None
+        return {**document, "spec": {**document["spec"], "nodeName": bound}} if bound else document
+
+
+def check(explained: Explanation, outcome: Outcome | None, simulation: Simulation) -> None:
+    view = simulation.view
+    if outcome is None:
+        assert explained.verdict == "Unschedulable"
+        assert not explained.preemption or not explained.preemption.tied or not explained.preemption.asked
+        return
+    node_name = view.nodes.names[outcome.row]
+    if outcome.victims:
+        assert explained.verdict == "Unschedulable"
+        assert explained.preemption is not None
+        assert node_name in explained.preemption.tied
+        victims = tuple(view.pods.objects[position].key for position in outcome.victims)
+        assert explained.preemption.candidates[node_name].victims == victims
+    else:
+        assert explained.verdict == "Schedulable"
+        assert (len(explained.feasible), len(explained.best)) == (outcome.feasible, outcome.tied)
+        assert node_name in explained.best
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
+    random = Random(seed)
+    documents, keys = objects(random)
+    simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
+    chain = Chain(simulation, documents)
+    waiting = simulation.queue([simulation.view.pods.index[key] for key in keys])
+    explained: dict[str, Explanation] = {}
+    moved = True
+    while waiting and moved:
+        again, moved = [], False
+        for position in waiting:
+            key = simulation.view.pods.objects[position].key
+            explained[key] = chain.explain(key)
+            outcome = simulation.attempt(position)
+            check(explained[key], outcome, simulation)
+            if outcome is None:
+                again.append(position)
+            else:
+                chain.follow(outcome)
+                moved = True
+        waiting = again
+    rest = simulation.run(waiting)
+    assert [outcome.message for outcome in rest] == [
+        explained[simulation.view.pods.objects[position].key].message for position in waiting
+    ]
+
+
+def test_run_is_the_same_with_the_same_seed() -> None:
+    documents, keys = objects(Random(5))
+    assert outcomes(documents, keys, 3) == outcomes(documents, keys, 3)
+
+
+def outcomes(documents: list[Json], keys: list[str], seed: int) -> list[Any]:
+    simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
+    return simulation.run([simulation.view.pods.index[key] for key in keys])
