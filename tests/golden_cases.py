@@ -62,12 +62,19 @@ def parts(document: Json) -> Json:
         "firstFail": {node: {"plugin": s["plugin"], **_status(s)} for node, s in document["firstFail"].items()},
         "feasible": sorted(document["feasible"]),
         "best": sorted(document["best"]),
+        "volumes": document["volumes"],
+        "allocations": {node: list(map(_devices, found.values())) for node, found in document["allocations"].items()},
         "preemption": _preemption(document.get("preemption")),
     }
 
 
 def _status(status: Json) -> Json:
     return {"code": status["code"], "reasons": sorted(status.get("reasons", ()))}
+
+
+def _devices(devices: list[Json]) -> list[Json]:
+    """What one claim would get, in the order in which the allocator gives it."""
+    return [{key: value for key, value in device.items() if value} for device in devices]
 
 
 def _preemption(found: Json | None) -> Json | None:

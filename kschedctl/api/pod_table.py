@@ -155,7 +155,7 @@ class PodTable(Sequence[Pod]):
         rows = np.array(codes, np.int64)[self.template]
         starts = np.flatnonzero(np.diff(rows, prepend=-1)).tolist()
         names = list(known)
-        return {names[rows[a]]: (a, b) for a, b in zip(starts, [*starts[1:], len(self)], strict=True)}
+        return {names[rows[a]]: (a, b) for a, b in zip(starts, [*starts[1:], len(self)], strict=False)}
 
     def _make(self, row: int) -> Pod:
         pod = self.templates[self.template[row]]

@@ -6,7 +6,7 @@ controllers choose at random get a number instead, so that an answer can be repe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -29,11 +29,13 @@ from kschedctl.api.objects import (
     PodSpec,
     PodStatus,
     PodTemplateSpec,
+    ReplicationController,
     ReplicationControllerSpec,
     SelectorRequirement,
     Struct,
     Toleration,
     Volume,
+    Workload,
     WorkloadSpec,
 )
 from kschedctl.api.tolerations import find_untolerated
@@ -135,55 +137,87 @@ KINDS: dict[str, type[Struct]] = {
 }
 """The kinds that make pods."""
 
+TEMPLATE_HASH = "pod-template-hash"
+NEW = "new"
+"""Stands for the hash of a Deployment's new template."""
+_PATIENCE_SECONDS = 300
+"""How long the admission plugin DefaultTolerationSeconds lets pods stay on a node that is not ready."""
 
-def decode(document: dict[str, object]) -> Struct:
+
+def decode(document: Mapping[str, object]) -> Struct:
     """One workload document, typed. Raises msgspec.ValidationError."""
     found: Struct = msgspec.convert(document, KINDS[str(document["kind"])])
     return found
 
 
 class Made(Struct, frozen=True):
-    """What a controller makes of one workload: pods, in the order of their creation, and claims for volumes."""
+    """What a controller makes of one workload: pods, in the order of their creation, and claims for volumes.
+
+    ``owner`` is the kind and the object that the pods name as their controller, where scheduling reads that kind.
+    """
 
     workload: str
     pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
+    owner: tuple[str, Workload | ReplicationController] | None = None
+
+
+def identity(workload: Struct) -> tuple[str, str, str]:
+    """Kind, namespace and name; a name that would be generated ends in 0."""
+    meta: ObjectMeta | PodMeta = workload.metadata  # type: ignore[attr-defined]
+    kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
+    return kind, meta.namespace or DEFAULT_NAMESPACE, meta.name or f"{meta.generate_name}0"
 
 
 def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     """The pods of a workload: replicas, or for a DaemonSet one for each node that it would run on."""
-    meta: ObjectMeta | PodMeta = workload.metadata  # type: ignore[attr-defined]
-    namespace = meta.namespace or DEFAULT_NAMESPACE
-    kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
-    name = meta.name or f"{meta.generate_name}0"
+    kind, namespace, name = identity(workload)
+    owner: tuple[str, Workload | ReplicationController] | None = None
     pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
     match workload:
         case Pod():
-            pods = (replace(workload, metadata=replace(workload.metadata, name=name, namespace=namespace)),)
-        case Deployment():
-            pods = _replicas(workload.spec.template, workload.spec.replicas, f"{name}-new", namespace, "ReplicaSet")
-        case Replicated():
-            pods = _replicas(workload.spec.template, workload.spec.replicas, name, namespace, kind)
+            named = replace(workload, metadata=replace(workload.metadata, name=name, namespace=namespace))
+            pods = (_tolerating(named),)
+        case Deployment() | Replicated():
+            made = _replica_set(workload, name) if isinstance(workload, Deployment) else workload
+            pods = _replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
+            owner = "ReplicaSet", Workload(replace(made.metadata, namespace=namespace), made.spec)
         case ReplicationControllerManifest():
-            template = workload.spec.template or PodTemplateSpec()
-            pods = _replicas(template, workload.spec.replicas, name, namespace, kind)
+            pods = _replicas(workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind)
+            owner = kind, ReplicationController(replace(workload.metadata, namespace=namespace), workload.spec)
         case StatefulSet():
             pods, claims = _stateful(workload, namespace)
+            spec = WorkloadSpec(workload.spec.replicas, workload.spec.selector, workload.spec.template)
+            owner = kind, Workload(replace(workload.metadata, namespace=namespace), spec)
         case DaemonSet():
             pods = tuple(_daemons(workload, namespace, nodes))
         case Job():
             pods = _job(workload.spec, name, namespace)
         case CronJob():
             pods = _job(workload.spec.job_template.spec, f"{name}-0", namespace)
-    return Made(f"{kind} {namespace}/{name}", pods, claims)
+    return Made(f"{kind} {namespace}/{name}", pods, claims, owner)
+
+
+def _replica_set(deployment: Deployment, name: str) -> Replicated:
+    """What the controller makes of a Deployment: its pods and its selector get one label more."""
+    spec, own = deployment.spec, {TEMPLATE_HASH: NEW}
+    meta = replace(spec.template.metadata, labels={**spec.template.metadata.labels, **own})
+    selector = spec.selector or LabelSelector()
+    selector = replace(selector, match_labels={**selector.match_labels, **own})
+    template = replace(spec.template, metadata=meta)
+    owner = OwnerReference("Deployment", name, "apps/v1", controller=True)
+    metadata = replace(deployment.metadata, name=f"{name}-{NEW}", owner_references=(owner,))
+    return Replicated(metadata, WorkloadSpec(spec.replicas, selector, template))
 
 
 def _count(replicas: int | None) -> int:
     return 1 if replicas is None else replicas
 
 
-def _replicas(template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str) -> tuple[Pod, ...]:
+def _replicas(
+    template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
+) -> tuple[Pod, ...]:
     return tuple(_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_count(replicas)))
 
 
@@ -191,7 +225,18 @@ def _pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner:
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
     meta = PodMeta(name, namespace, labels=template.metadata.labels, owner_references=owners)
-    return Pod(meta, template.spec, PodStatus("Pending"))
+    return _tolerating(Pod(meta, template.spec, PodStatus("Pending")))
+
+
+def _tolerating(pod: Pod) -> Pod:
+    """The pod with the tolerations that every pod gets when it is created, unless it has such itself."""
+    own = pod.spec.tolerations
+    added = tuple(
+        Toleration(key, "Exists", effect="NoExecute", toleration_seconds=_PATIENCE_SECONDS)
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+        if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in own)
+    )
+    return replace(pod, spec=replace(pod.spec, tolerations=(*own, *added))) if added else pod
 
 
 def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:

@@ -16,6 +16,7 @@ class Shell(StrEnum):
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
+    KUBECTL = "kubectl"
 
 
 class Opt(NamedTuple):
@@ -43,12 +44,12 @@ Commands = dict[str, Described]
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell that the script is for.")],
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish|kubectl", help="Shell, or kubectl.")],
 ) -> int:
     """Print the completion script of a shell. It completes kschedctl and kubectl-ksched.
 
     bash: source <(kschedctl completion bash). zsh: put it into $fpath as _kschedctl. fish: kschedctl completion fish |
-    source.
+    source. kubectl: put it into $PATH as kubectl_complete-ksched, executable; kubectl's own completion then runs it.
     """
     typer.echo(script(shell), nl=False)
     return 0
@@ -99,6 +100,21 @@ def _bash_values(commands: Commands) -> Iterator[str]:
         else:
             action = _BASH_FILES if opt.value == "FILE" else "COMPREPLY=()"
         yield f"        {'|'.join(opt.names)}) {action}; return ;;\n"
+
+
+def _kubectl(commands: Commands) -> str:
+    """A program that kubectl runs with what was typed; it prints a candidate a line, then what else to complete."""
+    options = dict.fromkeys(opt for c in commands.values() for opt in c.options if opt.value)
+    values = "".join(
+        f"{'|'.join(opt.names)}) answer {files} {_quoted(' '.join(opt.words))} ;;\n"
+        for opt in options
+        for files in [_FILES_TOO if opt.value == "FILE" else _NO_FILES]
+    )
+    words = {name: [*c.words, *(n for opt in c.options for n in opt.names)] for name, c in commands.items()}
+    cases = "".join(f"{name}) answer {_NO_FILES} {_quoted(' '.join(found))} ;;\n" for name, found in words.items())
+    return _KUBECTL.format(
+        names="|".join(commands), values=values, commands=cases, none=_NO_FILES, words=_quoted(" ".join(commands))
+    )
 
 
 def _zsh(commands: Commands) -> str:
@@ -156,7 +172,14 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-SCRIPTS: dict[Shell, Callable[[Commands], str]] = {Shell.BASH: _bash, Shell.ZSH: _zsh, Shell.FISH: _fish}
+SCRIPTS: dict[Shell, Callable[[Commands], str]] = {
+    Shell.BASH: _bash,
+    Shell.ZSH: _zsh,
+    Shell.FISH: _fish,
+    Shell.KUBECTL: _kubectl,
+}
+
+_FILES_TOO, _NO_FILES = 0, 4  # kubectl's ShellCompDirective
 
 _BASH_FILES = 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$current"))'
 
@@ -177,6 +200,30 @@ _kschedctl() {{
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -F _kschedctl {programs}
+"""
+
+_KUBECTL = """\
+#!/bin/sh
+# Completes kubectl ksched: kubectl runs this with the words after "ksched", the last of which is being typed.
+command= previous= current=
+answer() {{
+    for word in $2; do
+        case $word in "$current"*) echo "$word" ;; esac
+    done
+    echo ":$1"
+    exit
+}}
+while [ $# -gt 1 ]; do
+    [ -n "$command" ] || case $1 in {names}) command=$1 ;; esac
+    previous=$1
+    shift
+done
+current=$1
+case $previous in
+{values}esac
+case $command in
+{commands}*) answer {none} {words} ;;
+esac
 """
 
 _ZSH = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace as altered
@@ -15,6 +15,7 @@ from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Format, Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import in_context, load, lone_pod
+from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation
@@ -40,7 +41,10 @@ def explain(
     priority_class: Annotated[
         str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay POD in this PriorityClass.")
     ] = "",
-) -> Answer:
+    watch: Annotated[
+        bool, typer.Option("-w", "--watch", help="Keep watching the live cluster; answer again when it changes.")
+    ] = False,
+) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
 
     Without POD: when just one of the files has no nodes and a single Pod that is not bound, as a manifest has, that
@@ -49,21 +53,34 @@ def explain(
     """
     if pod and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    cluster = asking_for(load(source, scope.namespace), scope.scheduler_name)
+    as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
+
+    def answer(cluster: Cluster) -> Answer:
+        return _answer(_report(asking_for(cluster, scope.scheduler_name), source, scope, pod, as_if), view)
+
+    if watch:
+        return watched(source, scope, answer)
+    return answer(load(source, scope.namespace))
+
+
+def _report(
+    cluster: Cluster, source: Source, scope: Scope, pod: str | None, as_if: dict[str, Any]
+) -> Explanation | PendingPods:
+    """What the command line asks about this cluster. Raises KschedctlError."""
     scope = scope if pod and pods.names_namespace(pod) else in_context(scope, source, cluster)
     lone = None if pod else lone_pod(cluster)
-    as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
-    report: Explanation | PendingPods
     if pod:
-        report = study.explain(cluster, pods.find(cluster, pod, scope).key, **as_if)  # type: ignore[arg-type]
-    elif lone and lone.metadata.uid:
-        report = study.explain(cluster, lone.key, **as_if)  # type: ignore[arg-type]
-    elif lone:
-        report = study.explain(without(cluster, lone), created(lone, scope), **as_if)  # type: ignore[arg-type]
-    elif priority is not None or priority_class:
+        return study.explain(cluster, pods.find(cluster, pod, scope).key, **as_if)
+    if lone and lone.metadata.uid:
+        return study.explain(cluster, lone.key, **as_if)
+    if lone:
+        return study.explain(without(cluster, lone), created(lone, scope), **as_if)
+    if as_if["as_if_priority"] is not None or as_if["as_if_priority_class"]:
         raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
-    else:
-        report = summary(cluster, source, scope)
+    return summary(cluster, source, scope)
+
+
+def _answer(report: Explanation | PendingPods, view: View) -> Answer:
     if view.output is Format.NAME:  # the names alone: what the other forms say goes to stderr
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace as altered
 
+import kschedctl
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.lint_settings import find_settings, read_settings
 from kschedctl.cli.options import Color, Format, Source, View, with_options
@@ -24,6 +26,7 @@ from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.suppression import baseline_text, read_baseline
 from kschedctl.lint.world import World
+from kschedctl.reports.findings import Findings
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.positions import Manifest, read_manifests
 
@@ -143,12 +146,17 @@ def _findings(world: World, which: Which, shown: Shown) -> Answer | int:
     baseline = which.baseline
     if baseline is None and settings.baseline and settings_file and not which.write_baseline:
         baseline = str(settings_file.parent / settings.baseline)
-    report = run(world, rules, settings.severity, read_baseline(baseline) if baseline else None)
+    report = signed(run(world, rules, settings.severity, read_baseline(baseline) if baseline else None))
     if which.write_baseline:
         _write(which.write_baseline, baseline_text(report.findings))
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
         return CLEAN
     return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
+
+
+def signed(report: Findings) -> Findings:
+    """The report with the version of the program that made it."""
+    return altered(report, tool_version=kschedctl.__version__)
 
 
 def _world(paths: list[str], recursive: bool, cluster: Cluster | None) -> World:

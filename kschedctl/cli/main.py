@@ -27,6 +27,9 @@ COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
     "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
     "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
+    "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
+    "simulate": "Where would the pods of these manifests go?",
+    "capacity": "How many more of these pods fit, and what stops the next one?",
     "demo": "A short tour of the embedded demo cluster.",
     "completion": "Print the completion script of a shell.",
 }

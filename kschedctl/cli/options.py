@@ -37,6 +37,7 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     MARKDOWN = "markdown"
+    CSV = "csv"
     NAME = "name"
 
 

@@ -32,8 +32,7 @@ def load(source: Source, namespace: str | None = None) -> Cluster:
         cluster = _from_snapshot(source, source.snapshot)
     else:
         cluster = _from_files(source)
-    for warning in cluster.warnings:
-        log.warning("warning: %s", warning)
+    tell(cluster)
     gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     return cluster
 
@@ -42,9 +41,7 @@ def _live(source: Source, namespace: str | None) -> Cluster:
     from kschedctl.sources.live_reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
     reading = read_live(connection(source), wishes(source, namespace))
-    cluster = reading.cluster()
-    _tell_picture(cluster)
-    return cluster
+    return reading.cluster()
 
 
 def connection(source: Source) -> Connection:
@@ -112,7 +109,10 @@ def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
     return replace(scope, namespace=cluster.picture.namespace)
 
 
-def _tell_picture(cluster: Cluster) -> None:
+def tell(cluster: Cluster) -> None:
+    """Say what should be known of a cluster before its answers are read."""
+    for warning in cluster.warnings:
+        log.warning("warning: %s", warning)
     picture = cluster.picture
     if picture is None:
         return

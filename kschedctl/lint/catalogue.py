@@ -14,6 +14,7 @@ from kschedctl.lint.rules import (
     priority_use,
     requests,
     special,
+    spread_circumstances,
     spread_cluster,
     spread_fields,
     storage,
@@ -23,7 +24,7 @@ from kschedctl.lint.world import World
 
 FAMILIES = {
     "Priority": (priority_classes, priority_use, preemption),
-    "Topology spread": (spread_fields, spread_cluster),
+    "Topology spread": (spread_fields, spread_cluster, spread_circumstances),
     "Affinity": (affinity,),
     "Node selection": (node_selection,),
     "Taints and tolerations": (tolerations,),

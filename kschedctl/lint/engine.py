@@ -6,7 +6,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import kschedctl
+import msgspec
+
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES
 from kschedctl.lint.rule import Problem, Rule, Severity, path_text
@@ -26,26 +27,39 @@ def lint(
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
     found += [(rule, problem) for rule in running for problem in rule.check(world)]
+    checked = len(world.subjects) or len(world.workloads) + sum(map(len, world.items.values()))
+    report = report_of(found, checked, severities, baseline)
+    return msgspec.structs.replace(report, rules_run=len(running))
+
+
+def report_of(
+    found: Iterable[tuple[Rule, Problem]],
+    checked: int,
+    severities: Mapping[str, Severity] | None = None,
+    baseline: Counter[str] | None = None,
+) -> Findings:
+    """The document of these problems, less those that annotations or the baseline silence."""
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
+    rules: dict[str, Rule] = {}
     for rule, problem in found:
         severity = (severities or {}).get(rule.id, rule.severity)
-        reason = reason_to_ignore(rule.id, problem.subject)
+        finding, reason = _finding(rule, severity, problem), reason_to_ignore(rule.id, problem.subject)
+        rules[rule.id] = rule
         if reason:
-            suppressed.append(Suppressed(_finding(rule, severity, problem), reason))
+            suppressed.append(Suppressed(finding, reason))
         else:
-            findings.append(_finding(rule, severity, problem))
+            findings.append(finding)
     findings.sort(key=lambda f: (f.file, f.line, f.column, f.object, f.rule, f.path))
     new = new_findings(findings, baseline) if baseline else tuple(findings)
     fired = {finding.rule for finding in new}
     return Findings(
-        checked=len(world.subjects) or len(world.workloads) + sum(map(len, world.items.values())),
-        rules_run=len(running),
+        checked=checked,
+        rules_run=0,
         findings=new,
-        rules=tuple(_found_rule(rule, severities) for rule in (INVALID, IGNORE_FAULTY, *rules) if rule.id in fired),
+        rules=tuple(_found_rule(rule, severities) for rule in rules.values() if rule.id in fired),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
-        tool_version=kschedctl.__version__,
     )
 
 

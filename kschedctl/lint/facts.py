@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
-from kschedctl.api.objects import Pod, Taint
+from kschedctl.api.objects import (
+    ObjectMeta,
+    Pod,
+    PodMeta,
+    PodResourceClaim,
+    PodSpec,
+    ResourceClaim,
+    ResourceClaimSpec,
+    Taint,
+)
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.cluster import Cluster
@@ -165,6 +174,12 @@ class Facts:
         framework, view = self.framework(workload), view or self.view
         return None if framework is None else run_cycle(framework, self._info(workload, view), view)
 
+    def refused(self, workload: Workload, plugin: str) -> Bools:
+        """The nodes that a plugin refuses one of its pods in the cluster as it is; none where the replay fails."""
+        cycle = self.replay(workload)
+        verdict = cycle.filter.verdicts.get(plugin) if cycle is not None and cycle.error is None else None
+        return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
+
     def never(self, workload: Workload, plugins: Iterable[str] = ()) -> bool:
         """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
 
@@ -179,6 +194,26 @@ class Facts:
             if name in cycle.filter.verdicts:
                 by_these |= cycle.filter.verdicts[name].refused
         return refused or bool(by_these.all())
+
+    def no_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
+        """Whether no node has the devices that the workload's claims (by their names in the pod) ask for.
+
+        All devices are taken as free, and everything else of the pod is left out.
+        """
+        framework, namespace = self.framework(workload), workload.namespace
+        if framework is None:
+            return False
+        claims = tuple(
+            ResourceClaim(ObjectMeta(name, namespace, f"lint-{name}"), specs[name]) for name in sorted(specs)
+        )
+        cluster = replace(self.cluster, pods=(), resource_claims=claims)
+        references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
+        spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
+        view = Snapshot(cluster, self.view.settings)
+        pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
+        cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
+        verdict = cycle.filter.verdicts.get("DynamicResources")
+        return cycle.error is None and verdict is not None and bool(verdict.refused.all())
 
     def full_after(self, workload: Workload, rows: Rows) -> bool:
         """Whether none more fits, even without movable pods, once one of its pods runs on each of the rows."""
@@ -206,7 +241,9 @@ class Facts:
         return count
 
     def _info(self, workload: Workload, view: Snapshot) -> PodInfo:
-        return PodInfo(view.admitted(view.stored(workload.pod)), view.settings.requests)
+        """What manifests refer to may be created together with them: it is left out."""
+        pod = _unencumbered(workload.pod) if workload.subject.document else workload.pod
+        return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
 
     def _populated(self, workload: Workload, count: int) -> Snapshot:
         """A fork of the bare cluster with so many pods of the workload pending, at the end of its pods.

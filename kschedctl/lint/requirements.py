@@ -27,7 +27,8 @@ class Values:
             return not self.must_exist
         if self.allowed is not None:
             return any(map(self.accepts, self.allowed - self.excluded))
-        return self.above is None or self.below is None or self.below - self.above > 1
+        above = -1 if self.above is None else max(self.above, -1)  # no label begins with a minus sign
+        return self.below is None or self.below - above > 1
 
     @property
     def must_exist(self) -> bool:

@@ -56,7 +56,8 @@ class Subject:
     place: Place | None = None
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {name}".rstrip()
 
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         return Problem(self, path, message, fix)

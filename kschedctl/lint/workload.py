@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,9 @@ from kschedctl.api import objects as api
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.rule import Path, Problem, Subject
+
+T = TypeVar("T")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 TEMPLATES: dict[str, Path] = {
     "Pod": (),
@@ -131,7 +135,7 @@ def scaled(value: Any, total: int, *, up: bool) -> int:
 
 
 def workload_of(subject: Subject) -> Workload | None:
-    """The workload that a manifest stands for, if it is one. Raises msgspec.ValidationError for wrong types."""
+    """The workload that a manifest stands for, if it is one. Raises InvalidFieldError."""
     at = TEMPLATES.get(subject.kind)
     if at is None or not _in_core_group(subject):
         return None
@@ -139,9 +143,8 @@ def workload_of(subject: Subject) -> Workload | None:
     for step in at:
         template = _mapping(template.get(str(step)))
     metadata = _mapping(template.get("metadata"))
-    typed = msgspec.convert(
-        {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}, api.PodTemplateSpec
-    )
+    written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
+    typed = typed_at(at, written, api.PodTemplateSpec)
     return Workload(
         subject,
         typed.metadata.labels,
@@ -160,21 +163,40 @@ def _in_core_group(subject: Subject) -> bool:
 
 
 def _replicas(subject: Subject) -> int | None:
-    spec = _mapping(subject.document.get("spec"))
     if subject.kind == "DaemonSet":
         return None
-    if subject.kind == "CronJob":
-        spec = _mapping(_mapping(spec.get("jobTemplate")).get("spec"))
-    key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
-    count = spec.get(key) if subject.kind not in ("Pod", "PodTemplate") else 1
-    if count is None:
+    if subject.kind in ("Pod", "PodTemplate"):
         return 1
-    return msgspec.convert(count, int)
+    path: Path = ("spec", "jobTemplate", "spec") if subject.kind == "CronJob" else ("spec",)
+    spec = subject.document
+    for step in path:
+        spec = _mapping(spec.get(str(step)))
+    key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
+    return 1 if spec.get(key) is None else typed_at((*path, key), spec[key], int)
 
 
-def _owners(subject: Subject) -> Iterator[api.OwnerReference]:
+def _owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
     owners = _mapping(subject.document.get("metadata")).get("ownerReferences") or ()
-    yield from msgspec.convert(without_nulls(owners), tuple[api.OwnerReference, ...])
+    return typed_at(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
+
+
+class InvalidFieldError(Exception):
+    """A field of a manifest has the wrong type."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(what)
+        self.path, self.what = path, what
+
+
+def typed_at(at: Path, value: Any, into: type[T]) -> T:
+    """The value of a field as ``into``. Raises InvalidFieldError, which names the field within."""
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        known = where.partition("[...]")[0].rstrip("`")
+        steps = (int(index) if index else name for name, index in _STEP.findall(known))
+        raise InvalidFieldError((*at, *steps), what.replace("`", "").lower()) from None
 
 
 def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:

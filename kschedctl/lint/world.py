@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
-
-import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.labels import EQUALS, IN, Selector
@@ -20,9 +17,9 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.rule import Place, Problem, Subject
-from kschedctl.lint.workload import TEMPLATES, Workload, scaled_by, workload_of
+from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 
-TYPED = {
+TYPED: dict[str, type[api.Struct]] = {
     "PriorityClass": api.PriorityClass,
     "PodDisruptionBudget": api.PodDisruptionBudget,
     "PersistentVolume": api.PersistentVolume,
@@ -72,12 +69,12 @@ class World:
                     invalid += faulty
                     workloads += [] if workload.owned or faulty else [workload]
                 elif subject.kind in TYPED:
-                    value = msgspec.convert(without_nulls(subject.document), TYPED[subject.kind])
+                    value = typed_at((), without_nulls(subject.document), TYPED[subject.kind])
                     items[subject.kind].append(Item(subject, value))
                 elif subject.kind in UNTYPED:
                     items[subject.kind].append(Item(subject, subject.document))
-            except msgspec.ValidationError as error:
-                invalid.append(_invalid(subject, str(error)))
+            except InvalidFieldError as error:
+                invalid.append(subject.problem(error.path, error.what))
         scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"]))
         found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
         return cls(scaled, found, cluster, tuple(invalid), tuple(subjects))
@@ -97,7 +94,7 @@ class World:
     def facts(self) -> Facts:
         """The nodes and pods. Only for rules that need a cluster."""
         assert self.cluster is not None
-        return Facts(self.cluster)
+        return Facts(self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted("PriorityClass")]}))
 
     def linted(self, kind: str) -> tuple[Item, ...]:
         return self.items.get(kind, ())
@@ -181,20 +178,6 @@ def _bad_quantities(workload: Workload) -> Iterator[Problem]:
                         quantities({name: text})
                     except QuantityError as error:
                         yield workload.problem((field_name, i, "resources", part, name), f"{text}: {error.what}")
-
-
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-
-
-def _invalid(subject: Subject, error: str) -> Problem:
-    """A msgspec error such as ``Expected `int`, got `str` - at `$.spec.replicas```."""
-    what, _, where = error.partition(" - at `$")
-    path: list[str | int] = []
-    for step in _STEP.finditer(where.rstrip("`")):
-        path.append(int(step[2]) if step[2] else step[1] or 0)
-    at = TEMPLATES.get(subject.kind, ())
-    in_template = path[:1] in (["spec"], ["metadata"]) and "spec" in at
-    return subject.problem((*at, *path) if in_template else tuple(path), what.replace("`", "").lower())
 
 
 def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item]) -> Iterator[Workload]:

@@ -34,7 +34,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_verdict(report),
         *not_replayed_lines(report.not_replayed),
         *_before_nodes(report),
-        *_eliminations(report.eliminations, style),
+        *eliminations_section(report.eliminations, style),
         *_nodes(report, style),
         *scores_section(report, style),
         *reservations_section(report, style),
@@ -83,7 +83,7 @@ def _some(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _eliminations(eliminations: tuple[Elimination, ...], style: Style) -> Page:
+def eliminations_section(eliminations: tuple[Elimination, ...], style: Style) -> Page:
     """One row a reason; plugin and nearest miss beside it, or above and beneath it where there is no room."""
     if not eliminations:
         return ()
@@ -99,8 +99,8 @@ def _elimination(found: Elimination, style: Style) -> tuple[Cell | Stack, ...]:
     nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
     if not style.narrow:
         return (f"{found.nodes:,}", only, found.plugin, found.reason, nearest)
-    said = (found.plugin, found.reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))
-    return (f"{found.nodes:,}", only, Stack(said))
+    reason = f"{found.plugin}: {found.reason}" if found.plugin else found.reason
+    return (f"{found.nodes:,}", only, Stack((reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))))
 
 
 def _nodes(report: Explanation, style: Style) -> Page:
@@ -135,7 +135,7 @@ def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
     if not style.narrow:
         return (node.name, where, by, why, Marked(also, Tone.FAINT))
     facts = Marked(f"{why} (also {also})" if also else why, Tone.FAINT)
-    return (Stack((node.name, Marked(where, Tone.FAINT))), Stack((by, facts)))
+    return (Stack((node.name, Marked(f"  {where}" if where else "", Tone.FAINT))), Stack((by, facts)))
 
 
 def _advice(report: Explanation) -> Page:

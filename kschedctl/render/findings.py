@@ -33,7 +33,8 @@ def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 
 def _summary(report: Findings) -> list[Cell]:
-    checked = f"in {count(report.checked, 'object')}, by {count(report.rules_run, 'rule')}"
+    checked = f"in {count(report.checked, 'object')}"
+    checked += f", by {count(report.rules_run, 'rule')}" if report.rules_run else ""
     found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
     parts: list[Cell] = [
         Marked(", ".join(found), TONES[_gravest(report)]) if found else Marked("Nothing found", Tone.GOOD)

@@ -9,10 +9,12 @@ from kschedctl.render.page import (
     Column,
     Marked,
     Page,
+    Stack,
     Style,
     Table,
     Tone,
     count,
+    marked,
     paragraph,
     section,
     shown_first,
@@ -28,6 +30,7 @@ COLUMNS = (
     Column("started"),
     Column("breaks PDB"),
 )
+NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Column("victim"))
 
 
 def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
@@ -62,7 +65,17 @@ def _candidates(report: PreemptionReport, style: Style) -> list[Block]:
     rows, note = shown_first(all_rows, None if style.unlimited else VICTIMS_SHOWN)
     if not rows:
         return []
+    if style.narrow:
+        return [Table(NARROW_COLUMNS, tuple(map(_narrow, rows)), note)]
     return [Table(COLUMNS, rows, note).without_empty_columns()]
+
+
+def _narrow(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
+    """The row with all that is known of the victim beneath its name."""
+    node, pod, priority, owner, started, budgets = map(marked, row)
+    known = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
+    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in known.items())
+    return (node, priority, Stack((pod, *facts)))
 
 
 def _victims(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:

@@ -7,28 +7,26 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from kschedctl.render.explanation import explanation_page
-from kschedctl.render.findings import findings_page
-from kschedctl.render.lint_rules import rule_list_page, rule_page
 from kschedctl.render.page import UNFOLDED, Page, Style
-from kschedctl.render.pending import pending_page
-from kschedctl.render.snapshot import diff_page, snapshot_page
 from kschedctl.reports.explanation import Document
 
-PAGES: dict[str, Callable[[Any, Style], Page]] = {
-    "Explanation": explanation_page,
-    "PendingPods": pending_page,
-    "SnapshotReport": snapshot_page,
-    "SnapshotDiff": diff_page,
-    "Findings": findings_page,
-    "LintRules": rule_list_page,
-    "LintRule": rule_page,
+PAGES = {
+    "Explanation": "explanation:explanation_page",
+    "PendingPods": "pending:pending_page",
+    "SnapshotReport": "snapshot:snapshot_page",
+    "SnapshotDiff": "snapshot:diff_page",
+    "Findings": "findings:findings_page",
+    "EffectiveConfiguration": "configuration:configuration_page",
+    "LintRules": "lint_rules:rule_list_page",
+    "LintRule": "lint_rules:rule_page",
+    "Simulation": "simulation:simulation_page",
 }
-"""The kind of a document -> what makes its page."""
+"""The kind of a document -> the module and function that make its page."""
 
 
 def page_of(document: Any, style: Style) -> Page:
-    return PAGES[document.kind](document, style)
+    page: Page = _load(PAGES[document.kind])(document, style)
+    return page
 
 
 def _paged(show: str) -> Callable[[Document, Style], str]:
@@ -44,10 +42,10 @@ def _headed(document: dict[str, Any]) -> dict[str, Any]:
     return {key: document[key] for key in ("apiVersion", "kind")} | document
 
 
-def _load(reference: str) -> Callable[..., str]:
-    """``module:function`` of this package: a format's libraries are imported when the format is asked for."""
+def _load(reference: str) -> Callable[..., Any]:
+    """``module:function`` of this package: a page, or a format's libraries, are imported when they are asked for."""
     module, _, function = reference.partition(":")
-    loaded: Callable[..., str] = getattr(import_module(f"kschedctl.render.{module}"), function)
+    loaded: Callable[..., Any] = getattr(import_module(f"kschedctl.render.{module}"), function)
     return loaded
 
 
@@ -57,6 +55,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "json": _data("data:to_json"),
     "yaml": _data("data:to_yaml"),
     "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
+    "csv": lambda document, style: _load("csv_table:to_csv")(document),
     "name": _data("names:pod_names"),
     "sarif": lambda document, style: _load("sarif:to_sarif")(document),
     "junit": lambda document, style: _load("junit:to_junit")(document),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kschedctl.render.page import (
     Cell,
     Column,
@@ -19,6 +21,8 @@ from kschedctl.render.page import (
 from kschedctl.reports.explanation import Explanation
 
 NODES_SHOWN = 10
+PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
+"""About what the column of a plugin needs, and those of node and total together."""
 
 
 def scores_section(report: Explanation, style: Style) -> Page:
@@ -28,25 +32,36 @@ def scores_section(report: Explanation, style: Style) -> Page:
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = shown_first(ranked, None if style.unlimited else NODES_SHOWN)
     telling = [p for p, by_node in report.weighted.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
-    columns = (Column("node", keep=True), Column("total", right=True), *(Column(p, right=True) for p in telling))
-    table = Table(columns, tuple(_row(report, node, telling, style) for node in nodes), note)
+    columns: tuple[Column, ...] = (Column("node", keep=True), Column("total", right=True))
+    if OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width:
+        columns += tuple(Column(p, right=True) for p in telling)
+        rows = tuple((*_node(report, node), *_scores(report, node, telling, style)) for node in nodes)
+    else:
+        columns += (Column("scores"),)
+        rows = tuple((*_node(report, node), _in_words(report, node, telling, style)) for node in nodes)
+    table = Table(columns, rows, note).without_empty_columns()
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
     return section(title, table, *_alike(report, nodes[0], telling), _choice(report))
 
 
-def _row(report: Explanation, node: str, plugins: list[str], style: Style) -> tuple[Cell, ...]:
+def _node(report: Explanation, node: str) -> tuple[Cell, Cell]:
     best = node in report.best
     total = f"{'★ ' if best else ''}{report.total[node]:,}"
-    cells = (_score(report, plugin, node, style) for plugin in plugins)
-    return (node, Marked(total, Tone.GOOD) if best else total, *cells)
+    return (node, Marked(total, Tone.GOOD) if best else total)
 
 
-def _score(report: Explanation, plugin: str, node: str, style: Style) -> str:
-    raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
-    if style.wide:
-        return f"{raw:,} → {report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
-    return f"{raw:,} → {weighted}"
+def _in_words(report: Explanation, node: str, plugins: list[str], style: Style) -> str:
+    scores = _scores(report, node, plugins, style)
+    return ", ".join(f"{plugin} {score}" for plugin, score in zip(plugins, scores, strict=True))
+
+
+def _scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
+    """What each plugin gives the node."""
+    for plugin in plugins:
+        raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
+        normalized = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
+        yield f"{raw:,} → {normalized if style.wide else weighted}"
 
 
 def _alike(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:

@@ -69,14 +69,23 @@ def diff_page(report: SnapshotDiff, style: Style) -> Page:
 
 def _counts(changes: tuple[ObjectChange, ...]) -> Table:
     counted = Counter((change.kind, change.change) for change in changes)
-    rows: list[tuple[Cell, ...]] = [(kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()]
+    rows: list[tuple[Cell, ...]] = [
+        (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
+    ]
     return Table((Column("kind"), Column("what"), Column("objects", right=True)), tuple(rows))
 
 
 def _changes(changes: tuple[ObjectChange, ...], style: Style) -> Table:
     shown, note = shown_first(changes, None if style.wide else CHANGES_SHOWN, "-o wide shows all")
     rows = [row for change in shown for row in _rows(change)]
-    columns = (Column("kind"), Column("name", keep=True), Column("what"), Column("field"), Column("before"), Column("after"))
+    columns = (
+        Column("kind"),
+        Column("name", keep=True),
+        Column("what"),
+        Column("field"),
+        Column("before"),
+        Column("after"),
+    )
     return Table(columns, tuple(rows), note=note)
 
 

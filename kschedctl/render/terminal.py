@@ -13,7 +13,6 @@ from io import StringIO
 from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.style import Style as Look
 from rich.table import Table as Layout
 from rich.text import Text
@@ -51,7 +50,8 @@ INDENT, GAP = 2, 2
 BULLET = "  - "
 LEAST = 12
 """Columns of text narrower than this are no use: names have to give way too."""
-_END = re.compile(r" *(\x1b\[0m)? *$")
+_END = re.compile(r"(?: *(\x1b\[0m))?(?: |\x1b\[[\d;]+m)*$")
+"""Blanks at the end of a line, with all that colours them; a group for the end of the colour of what is before them."""
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
@@ -62,11 +62,13 @@ def show(page: Page, style: Style) -> str:
         if isinstance(block, Heading) and position:
             lines.append("")
         lines += _unfolded(block, style) if style.width >= UNFOLDED else _folded(block, style)
-    return "".join(f"{_END.sub(_without_blanks, line)}\n" for line in lines)
+    return "".join(f"{_without_blanks(line)}\n" for line in lines)
 
 
-def _without_blanks(end: re.Match[str]) -> str:
-    return end[1] or ""
+def _without_blanks(line: str) -> str:
+    """The line less the blanks at its end, coloured ones too."""
+    line = line.rstrip()
+    return _END.sub(lambda end: end[1] or "", line) if line.endswith("m") else line
 
 
 def header(column: Column) -> str:
@@ -83,10 +85,10 @@ def header(column: Column) -> str:
 
 def _folded(block: Block, style: Style) -> list[str]:
     """The lines of a block; rich asks neither the terminal nor the environment for anything."""
-    file = StringIO()
+    file, indent = StringIO(), INDENT if isinstance(block, Command | Table) else 0
     console = Console(
         file=file,
-        width=style.width,
+        width=style.width - indent,
         height=25,
         force_terminal=style.color,
         color_system="standard" if style.color else None,
@@ -97,19 +99,19 @@ def _folded(block: Block, style: Style) -> list[str]:
         emoji=False,
         highlight=False,
     )
-    for piece in _pieces(block, style):
+    for piece in _pieces(block, console.width):
         console.print(piece, soft_wrap=isinstance(block, Command))
-    return file.getvalue().splitlines()
+    return [" " * indent + line for line in file.getvalue().splitlines()]
 
 
-def _pieces(block: Block, style: Style) -> Iterator[RenderableType]:
+def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
     match block:
         case Heading(text):
             yield _text(Marked(text, Tone.STRONG))
         case Paragraph(parts):
             yield Text(" ").join(map(_text, parts))
         case Command(text):
-            yield Text(" " * INDENT).append(_text(Marked(text, Tone.CODE)))
+            yield _text(Marked(text, Tone.CODE))
         case Bullets(items):
             bullets = Layout.grid()
             bullets.add_column(no_wrap=True)
@@ -118,29 +120,27 @@ def _pieces(block: Block, style: Style) -> Iterator[RenderableType]:
                 bullets.add_row(BULLET, _text(item))
             yield bullets
         case Table():
-            yield Padding(_layout(block, style.width - INDENT), (0, 0, 0, INDENT))
+            yield _layout(block, room)
             if block.note:
-                yield Padding(_text(Marked(block.note, Tone.FAINT)), (0, 0, 0, INDENT))
+                yield _text(Marked(block.note, Tone.FAINT))
 
 
 def _text(cell: Cell | Stack) -> Text:
     """A cell, one line for each that it is made of; blanks that rich puts around it have no style."""
-    return Text("\n").join(Text().append(printable(text), LOOKS[tone]) for text, tone in stacked(cell))
+    first, *others = (Text().append(printable(text), LOOKS[tone]) for text, tone in stacked(cell))
+    return Text("\n").join((first, *others)) if others else first
 
 
 def _layout(table: Table, room: int) -> Layout:
     """The widest columns give way first; names and numbers only where there is no other way."""
     heads = [_head(column) for column in table.columns]
     rows = [tuple(map(_text, row)) for row in table.rows]
-    whole = _names_fit(table.columns, [max(map(_width, cells)) for cells in zip(heads, *rows, strict=True)], room)
+    widths = [max(map(_width, cells)) for cells in zip(heads, *rows, strict=True)]
+    names_fit = _names_fit(table.columns, widths, room)
     made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
-    for column, head in zip(table.columns, heads, strict=True):
-        made.add_column(
-            head,
-            justify="right" if column.right else "default",
-            overflow="fold",
-            no_wrap=whole and _one_piece(column),
-        )
+    for column, head, width in zip(table.columns, heads, widths, strict=True):
+        kept = {"width": width, "no_wrap": True} if names_fit and _one_piece(column) else {}
+        made.add_column(head, justify="right" if column.right else "default", overflow="fold", **kept)  # type: ignore[arg-type]
     for row in rows:
         made.add_row(*row)
     return made

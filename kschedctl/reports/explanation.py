@@ -98,8 +98,8 @@ class CandidateReport(Document, frozen=True):
 class VolumesReport(Document, frozen=True):
     """What would be done for the pod's unbound volumes on a node.
 
-    ``bindings``: PersistentVolumeClaim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for
-    which a volume would be made.
+    ``bindings``: claim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for which a volume
+    would be made.
     """
 
     bindings: dict[str, str] = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.explanation import Document, Explanation
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
@@ -21,6 +22,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "findings": Findings,
     "lint-rules": RuleList,
     "lint-rule": RuleReport,
+    "effective-configuration": EffectiveConfiguration,
 }
 """File name -> the document that it describes."""
 
@@ -29,8 +31,7 @@ FOLDER = Path(__file__).parent / "schemas"
 
 def schema_of(document: type[Document]) -> dict[str, Any]:
     """The JSON Schema (2020-12) of a document."""
-    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
-    return schema
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
 
 
 def schema_text(document: type[Document]) -> str:

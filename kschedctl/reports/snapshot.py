@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kschedctl.reports.explanation import Document
 
 
@@ -16,17 +18,17 @@ class SnapshotReport(Document, frozen=True):
     anonymized: bool
     kube_version: str
     objects: dict[str, int]
-    feature_gates: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     configured: bool = False
-    unread: dict[str, str] = {}
+    unread: dict[str, str] = msgspec.field(default_factory=dict)
     server: str = ""
     context: str = ""
     server_version: str = ""
     read_at: str = ""
     leader: str = ""
     configured_by: str = ""
-    resource_versions: dict[str, str] = {}
-    changed: dict[str, int] = {}
+    resource_versions: dict[str, str] = msgspec.field(default_factory=dict)
+    changed: dict[str, int] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotReport"
 

@@ -7,7 +7,7 @@ fits nowhere is tried again as long as something else moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.scheduler.budgets import Budgets
@@ -23,13 +23,8 @@ from kschedctl.scheduler.sampling import Sampling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.snapshot import Snapshot
 
-SCHEDULED, UNSCHEDULABLE, GATED, NOT_RESPONSIBLE, ERROR = (
-    "Scheduled",
-    "Unschedulable",
-    "Gated",
-    "NotResponsible",
-    "Error",
-)
+SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
+NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
 Progress = Callable[[int], None]
 """Told how many pods more are done with."""
 
@@ -52,43 +47,60 @@ class Outcome:
 
 
 class Simulation:
-    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``."""
+    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
+
+    ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
+    has to go.
+    """
 
     def __init__(
-        self, scheduler: Scheduler, view: Snapshot | None = None, *, seed: int = 0, sampling: bool = False
+        self,
+        scheduler: Scheduler,
+        view: Snapshot | None = None,
+        *,
+        seed: int = 0,
+        sampling: bool = False,
+        preemption: bool = True,
     ) -> None:
         self.scheduler = scheduler
         self.view = scheduler.view.fork() if view is None else view
         percentage = scheduler.configuration.percentage_of_nodes_to_score
         self.placements = Placements(self.view, seed, Sampling(percentage) if sampling else None)
         self.budgets = Budgets(self.view)
+        self.interrupted = False
+        self.preemption = preemption
         self._failed: dict[int, int] = {}
         self._gates: dict[str, list[PreEnqueuePlugin]] = {}
 
     def run(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
 
-        Those that fit nowhere come last. What was found so far stays in ``view`` when it is interrupted.
+        Those that fit nowhere come last. When it is interrupted the rest was not tried, and ``interrupted`` is set.
         """
         found: list[Outcome] = []
         waiting = self.queue(positions)
-        while waiting:
-            again: list[int] = []
-            moved = len(self.view.trail)
+        try:
+            waiting = self._rounds(waiting, found, progress or _nobody)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            done = {outcome.position for outcome in found}
+            return found + [Outcome(position, NOT_TRIED) for position in waiting if position not in done]
+        return found + self._explained(waiting)
+
+    def _rounds(self, waiting: list[int], found: list[Outcome], progress: Progress) -> list[int]:
+        """Try all that wait as long as something moves; those that still wait in the end."""
+        moved = -1
+        while waiting and moved != len(self.view.trail):
+            moved, again = len(self.view.trail), []
             for position in waiting:
                 outcome = self.attempt(position)
                 if outcome is None:
                     again.append(position)
-                    continue
-                found.append(outcome)
-                if progress:
+                else:
+                    found.append(outcome)
                     progress(1)
             waiting = again
-            if len(self.view.trail) == moved:
-                break
-        if progress:
-            progress(len(waiting))
-        return found + self._explained(waiting)
+        return waiting
 
     def queue(self, positions: Iterable[int]) -> list[int]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
@@ -174,7 +186,7 @@ class Simulation:
         pods = self.view.pods
         info = self.placements.incoming(int(pods.info[position]))
         lower = pods.priority[pods.info] < info.priority
-        if info.spec.preemption_policy == "Never" or not (lower & (pods.node >= 0)).any():
+        if not self.preemption or info.spec.preemption_policy == "Never" or not (lower & (pods.node >= 0)).any():
             return None
         outcome = run_post_filter(self.placements.cycle(framework, position))
         candidate = self._candidate(outcome)
@@ -201,11 +213,12 @@ class Simulation:
         for position in positions:
             number = int(self.view.pods.info[position])
             if number not in messages:
-                messages[number] = self._message(position)
+                messages[number] = self.message(position)
             found.append(Outcome(position, UNSCHEDULABLE, message=messages[number]))
         return found
 
-    def _message(self, position: int) -> str:
+    def message(self, position: int) -> str:
+        """Why a pod fits nowhere now, as kube-scheduler says it."""
         cycle = self.cycle(position)
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
@@ -219,6 +232,5 @@ def _tied(result: PostFilterResult) -> tuple[Candidate, ...]:
     return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else ()
 
 
-def placed(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-    """The outcomes of the pods that got a node."""
-    return (outcome for outcome in outcomes if outcome.row >= 0)
+def _nobody(number: int) -> None:
+    """Progress that nobody watches."""

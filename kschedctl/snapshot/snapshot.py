@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,25 @@ class Tally:
             self.sums[move.row] += move.sign * self.weights[move.info]
         self.seen = len(trail)
         return self.sums
+
+
+class Repeated(Sequence[Pod]):
+    """Pods, and after them one of them so many times more."""
+
+    def __init__(self, pods: Sequence[Pod], pod: Pod, count: int) -> None:
+        self._pods, self._pod, self._count = pods, pod, count
+
+    def __len__(self) -> int:
+        return len(self._pods) + self._count
+
+    @overload
+    def __getitem__(self, position: int) -> Pod: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Pod, ...]: ...
+    def __getitem__(self, position: int | slice) -> Pod | tuple[Pod, ...]:
+        if isinstance(position, slice):
+            return tuple(self[i] for i in range(*position.indices(len(self))))
+        return self._pods[position] if position < len(self._pods) else self._pod
 
 
 class Settings(NamedTuple):
@@ -237,6 +256,14 @@ class Snapshot:
         for derived in ("_by_node", "_nominations", "_allocatable"):
             fork.__dict__.pop(derived, None)
         return fork
+
+    def clone(self, position: int, count: int) -> range:
+        """Give a fork so many pods more, all like one that it has and under its name; their positions."""
+        pods, known = self.pods, len(self.pods)
+        pods.objects = Repeated(pods.objects, pods.objects[position], count)
+        pods.node = np.append(pods.node, np.full(count, -1, np.int32))
+        pods.info = np.append(pods.info, np.full(count, pods.info[position], np.int32))
+        return range(known, known + count)
 
     def assume(self, position: int, row: int) -> None:
         """Bind a pod of a fork to a node."""

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
+from urllib3.exceptions import HTTPError, NewConnectionError, ReadTimeoutError, SSLError
 
 from kschedctl.errors import ClusterError
 
@@ -43,6 +43,10 @@ class RefusedError(Exception):
     def __init__(self, code: int, message: str) -> None:
         self.code, self.message = code, message
         super().__init__(message)
+
+
+class BrokenOffError(Exception):
+    """A long answer ended before its end: what came was whole, what should have followed is not known."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +81,20 @@ class Server:
             number += 1
 
     def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
-        """The lines of a long answer as they come, for so many seconds, or until none came for ``idle`` seconds.
+        """The lines of a long answer as they come, until the server ends it or none came for ``idle`` seconds.
 
-        Ends also when the connection does: the caller goes on from what it has. Raises RefusedError, ClusterError.
+        Raises BrokenOffError when the connection is lost, RefusedError, ClusterError.
         """
         try:
             response = self._open(path, query, idle or seconds + IDLE_SECONDS)
         except _PassingError as error:
-            log.debug("%s: %s", path, error)
-            return
+            raise BrokenOffError(str(error)) from None
         try:
             yield from _lines(response)
+        except ReadTimeoutError:
+            return
         except (HTTPError, OSError) as error:
-            log.debug("%s ended: %s", path, error)
+            raise BrokenOffError(_words(error)) from None
         finally:
             response.close()
 

@@ -61,7 +61,7 @@ def read_list(server: Server, kind: str, namespace: str = "") -> Listing:
     refused: RefusedError | None = None
     for path in paths(kind, namespace):
         try:
-            return _read_path(server, kind, path)
+            return read_path(server, kind, path)
         except RefusedError as error:
             if error.code != NOT_FOUND:
                 raise
@@ -88,7 +88,8 @@ def plural(kind: str) -> str:
     return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
-def _read_path(server: Server, kind: str, path: str) -> Listing:
+def read_path(server: Server, kind: str, path: str) -> Listing:
+    """All objects at a path. Raises RefusedError, ClusterError."""
     for restart in range(RESTARTS + 1):
         try:
             return _read_pages(server, kind, path)

@@ -14,13 +14,14 @@ from msgspec.structs import replace as altered
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Picture
-from kschedctl.errors import ClusterError
+from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.scheduler.feature_gates import SPECS
 from kschedctl.scheduler.kinds_read import ALWAYS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live import Connection
-from kschedctl.sources.live_http import RefusedError, Server
+from kschedctl.sources.live_http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live_lists import FORBIDDEN, NOT_FOUND, Listing, plural, read_list
 from kschedctl.sources.live_scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live_watch import caught_up, key_of
@@ -92,11 +93,14 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
 def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:
     """The scheduler, of a Cluster without objects: as the user says, else as it was found."""
     given = wishes.configuration is not None
+    version = wishes.kube_version or setup.version
+    found, warnings = (None, ()) if given else _usable(setup, version)
+    gates = {name: on for name, on in setup.feature_gates.items() if name in SPECS}
     return Cluster(
-        configuration=wishes.configuration if given else setup.configuration,
-        feature_gates={**setup.feature_gates, **(wishes.feature_gates or {})},
-        kube_version=wishes.kube_version or setup.version,
-        warnings=() if given or wishes.kube_version else setup.warnings,
+        configuration=wishes.configuration if given else found,
+        feature_gates={**gates, **(wishes.feature_gates or {})},
+        kube_version=version,
+        warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
         picture=Picture(
             server=connection.server.host,
             context=connection.context,
@@ -104,9 +108,19 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
             server_version=setup.server_version,
             read_at=datetime.now(UTC).isoformat(timespec="seconds"),
             leader=setup.leader,
-            configured_by="" if given else setup.configured_by,
+            configured_by=setup.configured_by if found is not None else "",
         ),
     )
+
+
+def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+    """The configuration that was found, or a warning when it is none that kube-scheduler would take."""
+    try:
+        Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
+    except ConfigurationError as error:
+        problem = f"{setup.configured_by}: {error}: replaying kube-scheduler's defaults, unless --config says otherwise"
+        return None, (problem,)
+    return setup.configuration, ()
 
 
 def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, str]:
@@ -143,8 +157,8 @@ def _one_picture(
 def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
     try:
         return caught_up(server, kind, listing)
-    except RefusedError as error:
-        log.info("%s: %s", plural(kind), error.message)
+    except (RefusedError, BrokenOffError, ClusterError) as error:
+        log.info("%s: %s", plural(kind), error)
         return listing, None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,10 +10,8 @@ import msgspec
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.live_http import RefusedError, Server, Status
+from kschedctl.sources.live_http import BrokenOffError, RefusedError, Server, Status
 from kschedctl.sources.live_lists import Listing, decode_object
-
-log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
 Key = tuple[str, str]
@@ -43,9 +40,9 @@ class Event(NamedTuple):
 
 
 def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None) -> Iterator[Event]:
-    """The events after a listing's version, until the server, the time or the connection ends, bookmarks included.
+    """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
 
-    Raises RefusedError (410: the version is too old, list again), ClusterError.
+    Raises RefusedError (410: the version is too old, list again), BrokenOffError, ClusterError.
     """
     query = {
         "watch": "1",
@@ -57,8 +54,7 @@ def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: fl
         try:
             yield _event(kind, line, server.host)
         except msgspec.DecodeError as error:
-            log.debug("%s: the watch is broken off: %s", since.path, error)
-            return
+            raise BrokenOffError(str(error)) from None
 
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:

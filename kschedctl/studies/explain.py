@@ -114,7 +114,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         verdict=_verdict(cycle),
         headline=cycle.error or "",
         message=fit_error(cycle, post_filter.message) if stuck else None,
-        not_replayed=_not_replayed(scheduler, framework),
+        not_replayed=not_replayed(scheduler, framework),
         node_order=names,
         queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
         pre_filter={
@@ -149,7 +149,7 @@ def _verdict(cycle: Cycle) -> str:
     return "Schedulable" if cycle.schedulable else "Unschedulable"
 
 
-def _not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
+def not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
     """What the configuration runs and this answer leaves out."""
     unread, partly_read = scheduler.cluster.unread, scheduler.cluster.partly_read
     unknown = (name for name in framework.missing if not any(lacking(name, unread)))

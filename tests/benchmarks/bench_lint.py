@@ -11,6 +11,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ import yaml
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
+from kschedctl.lint.rule import Rule
 from kschedctl.lint.world import World
 from kschedctl.sources.positions import read_manifests
 from kschedctl.sources.read import read
@@ -111,13 +113,15 @@ def _manifests(count: int) -> None:
             for i, file in enumerate(files):
                 text = MANIFEST.format(i=i, team=i % 20)
                 file.write_text(text.replace("maxUnavailable: 1", change) if change else text)
-            loader, _ = _timed(
-                lambda files=files: [list(yaml.load_all(f.read_bytes(), yaml.CSafeLoader)) for f in files]
-            )
-            ours, found = _timed(lambda files=files: _lint(files))
-            print(
-                f"{count} manifests, {name}: {ours:.2f} s, {found} findings; loader {loader:.2f} s, {ours / loader:.2f} times"
-            )
+            loader, _ = _timed(partial(_load, files))
+            ours, found = _timed(partial(_lint, files))
+            told = f"{ours:.2f} s, {found} findings; loader {loader:.2f} s, {ours / loader:.2f} times"
+            print(f"{count} manifests, {name}: {told}")
+
+
+def _load(files: list[Path]) -> None:
+    for file in files:
+        list(yaml.load_all(file.read_bytes(), yaml.CSafeLoader))
 
 
 def _lint(files: list[Path]) -> int:
@@ -126,17 +130,24 @@ def _lint(files: list[Path]) -> int:
 
 
 def _cluster(folder: str) -> None:
-    loading, cluster = _timed(lambda: Cluster.of(read([folder]).objects))
+    loading, cluster = _timed(partial(_read, folder))
     world = World.of_cluster(cluster)
     total = 0.0
     for rule in RULES:
-        seconds, found = _timed(lambda rule=rule: len(list(rule.check(world))))
+        seconds, found = _timed(partial(_count, rule, world))
         total += seconds
         if seconds > 0.2:
             print(f"  {rule.id}: {seconds:.2f} s, {found} findings")
-    print(
-        f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(world.workloads)} workloads: {total:.2f} s, loading {loading:.2f} s"
-    )
+    sizes = f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods, {len(world.workloads)} workloads"
+    print(f"{sizes}: {total:.2f} s, loading {loading:.2f} s")
+
+
+def _read(folder: str) -> Cluster:
+    return Cluster.of(read([folder]).objects)
+
+
+def _count(rule: Rule, world: World) -> int:
+    return len(list(rule.check(world)))
 
 
 def _timed(run: Callable[[], T]) -> tuple[float, T]:

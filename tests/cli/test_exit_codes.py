@@ -22,7 +22,6 @@ from kschedctl.cli import explain, main
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
         (["explain", "a", "b"], "unexpected extra argument"),
         (["explain", "-f"], "requires an argument"),
-        (["explain"], "no cluster to look at"),
         (["explain", "-f", "no-such-file.yaml"], "no-such-file.yaml: no such file or directory"),
         (["explain", "--demo", "--config", "no-such-file.yaml"], "no-such-file.yaml"),
         (["explain", "--demo", "--feature-gates", "A"], 'invalid value of A: ""'),
@@ -49,8 +48,18 @@ def test_a_broken_file_is_named(run: Run, tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
+def test_no_cluster_to_reach_is_one_line_and_exit_3(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    code, out, err = run("explain")
+    assert (code, out) == (3, "")
+    assert err.startswith("error: no cluster to look at")
+    assert err.count("\n") == 1
+
+
 def raising(error: BaseException) -> object:
-    def fail(source: object) -> object:
+    def fail(*_: object) -> object:
         raise error
 
     return fail

@@ -237,3 +237,22 @@ def test_what_is_read_is_told_only_when_asked(run: Run, write: Write) -> None:
     told = run("explain", "web", "-f", file, "-v").err
     assert "1 Node" in told
     assert "1 ConfigMap" in told
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "markdown", "json", "yaml", "name"])
+@pytest.mark.parametrize("which", [["web"], ["-A"]], ids=["pod", "all"])
+def test_no_form_is_silent_on_what_is_not_replayed(
+    run: Run, write: Write, tmp_path: Path, form: str, which: list[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: https://x.example, filterVerb: filter}]\n"
+    )
+    file = write(node("n1"), pod("web"))
+    _, out, err = run("explain", *which, "-f", file, "--config", str(config), "-o", form)
+    if form in ("json", "yaml"):
+        assert yaml.safe_load(out)["notReplayed"] == ["extender https://x.example"]
+    else:
+        told = err if form == "name" else out.replace("`", "")
+        assert told.splitlines().count("not replayed yet: extender https://x.example") == 1

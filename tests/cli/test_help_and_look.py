@@ -31,7 +31,7 @@ def test_version(run: Run) -> None:
 def test_help_lists_the_commands(run: Run, arguments: list[str]) -> None:
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")
-    assert all(re.search(rf"^  {name} +{re.escape(summary)}$", out, re.MULTILINE) for name, summary in COMMANDS.items())
+    assert all(f"{name} {summary}" in " ".join(out.split()) for name, summary in COMMANDS.items())
     assert "Exit codes: 0" in out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -36,7 +37,9 @@ def finding(**fields: object) -> Finding:
     return Finding(**{**plain, **fields})  # type: ignore[arg-type]
 
 
-RULE = FoundRule("ts-missing", "note", "Several replicas", "One node takes all down.", "Spread", "https://example.com; x")
+RULE = FoundRule(
+    "ts-missing", "note", "Several replicas", "One node takes all down.", "Spread", "https://example.com; x"
+)
 HOSTILE = "a\x1b[2J\u202e]]><x>&\n::error::b%0A|`*"
 REPORTS = {
     "nothing": Findings(checked=2, rules_run=90),
@@ -82,12 +85,12 @@ def test_sarif_says_where_and_what() -> None:
 
 @reports
 def test_junit_follows_the_schema(report: Findings) -> None:
-    xmlschema.validate(to_junit(report), str(GOLDEN / "junit.xsd"))
+    xmlschema.XMLSchema(str(GOLDEN / "junit.xsd")).validate(to_junit(report))
 
 
 def test_junit_counts() -> None:
-    suites = xmlschema.to_dict(to_junit(REPORTS["one of each"]), str(GOLDEN / "junit.xsd"))
-    assert (suites["@tests"], suites["@failures"], suites["@errors"]) == (3, 2, 0)
+    suites = ElementTree.fromstring(to_junit(REPORTS["one of each"]))
+    assert [suites.get(name) for name in ("tests", "failures", "errors")] == ["3", "2", "0"]
 
 
 @reports

@@ -59,10 +59,12 @@ def leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
     return [(path, value)]
 
 
-names = st.text("abc \"\\:{}[],é", min_size=1, max_size=5)
+names = st.text('abc "\\:{}[],é', min_size=1, max_size=5)
 documents = st.dictionaries(
     names,
-    st.recursive(st.integers(0, 99), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)),
+    st.recursive(
+        st.integers(0, 99), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
+    ),
     min_size=1,
     max_size=3,
 )
@@ -96,7 +98,13 @@ def test_a_stream_is_split_as_yaml_does(found: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("", 0), ("---\n# nothing\n---\n", 0), ("a: 1\n...\n", 1), ("%YAML 1.1\n---\na: 1\n", 1), ("a: |\n  ---\n  x\n", 1)],
+    [
+        ("", 0),
+        ("---\n# nothing\n---\n", 0),
+        ("a: 1\n...\n", 1),
+        ("%YAML 1.1\n---\na: 1\n", 1),
+        ("a: |\n  ---\n  x\n", 1),
+    ],
 )
 def test_number_of_documents(text: str, count: int) -> None:
     assert len(list(split_documents("f", text))) == count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.reports.explanation import (
     CandidateReport,
+    DeviceReport,
     Elimination,
     Explanation,
     NearestMiss,
@@ -13,6 +14,7 @@ from kschedctl.reports.explanation import (
     Refusal,
     StatusReport,
     VictimReport,
+    VolumesReport,
 )
 from kschedctl.reports.pending import PendingGroup, PendingPods
 
@@ -79,6 +81,24 @@ SCHEDULABLE = Explanation(
     nodes=tuple(NodeReport(name, "", "", True, (), total) for name, total in (("n1", 350), ("n2", 350), ("n3", 310))),
 )
 
+BINDING = Explanation(
+    pod="shop/web",
+    verdict="Schedulable",
+    headline="would be scheduled: node n2",
+    feasible=("n0", "n1", "n2", "n3", "n4"),
+    total={"n0": 300, "n1": 100, "n2": 400, "n3": 200, "n4": 500},
+    best=("n4",),
+    volumes={
+        "n0": VolumesReport({}, ("shop/data",)),
+        "n1": VolumesReport({}, ("shop/data",)),
+        "n2": VolumesReport({"shop/data": "pv-7"}, ("shop/logs",)),
+        "n3": VolumesReport({}, ("shop/data",)),
+    },
+    allocations={
+        "n2": {"shop/gpu": (DeviceReport("r0", "gpu.example.com", "n2", "gpu-0", False, {"memory": "40Gi"}),)}
+    },
+)
+
 GATED = Explanation(
     pod="shop/web",
     verdict="Gated",
@@ -114,6 +134,9 @@ HOSTILE_REPORT = Explanation(
     normalized={HOSTILE: {HOSTILE: 1}},
     total={HOSTILE: 1},
     best=(HOSTILE,),
+    feasible=(HOSTILE,),
+    volumes={HOSTILE: VolumesReport({HOSTILE: HOSTILE}, (HOSTILE,))},
+    allocations={HOSTILE: {HOSTILE: (DeviceReport(HOSTILE, HOSTILE, HOSTILE, HOSTILE, True, {HOSTILE: HOSTILE}),)}},
     preemption=PreemptionReport(
         asked=True,
         eligible=True,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT
 
-from kschedctl.render.page import Style
+from kschedctl.render.page import UNFOLDED, Style
 from kschedctl.render.printable import printable
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.explanation import Document
@@ -34,13 +34,13 @@ def test_controls_and_direction_overrides_become_escapes(code: int) -> None:
 
 
 @DOCUMENTS
-@pytest.mark.parametrize("form", RENDERERS)
-@pytest.mark.parametrize("width", [40, 100, 160])
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "markdown", "name"])
+@pytest.mark.parametrize("width", [40, 100, 160, UNFOLDED])
 def test_no_form_lets_control_characters_through(document: Document, form: str, width: int) -> None:
     for wide in (False, True):
         text = RENDERERS[form](document, Style(width=width, wide=wide))
         assert all(line.isprintable() for line in text.split("\n"))
-        assert "\\x1b" in text or "\\u001b" in text or "\\e" in text
+        assert re.search(r"\\(x|u00)1b|\\e", re.sub(r"\s", "", text))
 
 
 @DOCUMENTS

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
+
 import pytest
 from msgspec.structs import replace
-from reports import GATED, PENDING, SCHEDULABLE, UNSCHEDULABLE
+from reports import BINDING, GATED, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
 from kschedctl.cli.options import Format
 from kschedctl.render.page import Style, shown_first
-from kschedctl.render.renderers import RENDERERS
+from kschedctl.render.renderers import PAGES, RENDERERS
 from kschedctl.reports.explanation import Explanation, PreemptionReport
 
 
@@ -24,7 +27,7 @@ def section(shown: str, title: str) -> list[str]:
 
 
 def test_every_format_has_a_renderer() -> None:
-    assert set(Format) == set(RENDERERS)
+    assert set(Format) <= set(RENDERERS)
 
 
 def test_verdict_and_the_scheduler_s_message_come_first() -> None:
@@ -98,6 +101,26 @@ def test_scores_show_raw_and_weighted_and_the_ties() -> None:
     assert "0 → 100 × 3" in wide
 
 
+def test_scores_are_a_text_where_there_is_no_room_for_columns() -> None:
+    rows = section(text(SCHEDULABLE, width=60), "Scores of 3 feasible nodes")
+    assert [re.split("  +", row.strip()) for row in rows[:2]] == [
+        ["NODE", "TOTAL", "SCORES"],
+        ["n1", "★ 350", "NodeResourcesFit 50 → 50"],
+    ]
+
+
+def test_victims_on_a_narrow_terminal() -> None:
+    rows = [row.strip() for row in section(text(UNSCHEDULABLE, width=80), "Preemption")]
+    assert rows[2:8] == [
+        "NODE  PRIORITY  VICTIM",
+        "n3           0  shop/older",
+        "n2       1,000  shop/old",
+        "of ReplicaSet/old",
+        "started 2026-05-04T08:00:00Z",
+        "breaks PDB shop/old-budget",
+    ]
+
+
 def test_one_best_node_is_named() -> None:
     assert "kube-scheduler would choose n1" in text(replace(SCHEDULABLE, best=("n1",)))
 
@@ -116,7 +139,27 @@ def test_what_happened_before_any_node() -> None:
 def test_advice_and_what_was_left_out() -> None:
     shown = text(UNSCHEDULABLE)
     assert shown.endswith("What to do next\n  - Ask for less cpu\n")
-    assert section(shown, "Left out of this answer") == ["  - plugin Custom"]
+
+
+@pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])
+@pytest.mark.parametrize("form", ["table", "wide", "markdown"])
+def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -> None:
+    left_out = replace(report, not_replayed=("plugin Custom", "extender https://x.example"))
+    lines = [line.replace("`", "") for line in RENDERERS[form](left_out, Style()).split("\n")]
+    assert lines.count("not replayed yet: plugin Custom") == 1
+    assert lines.count("not replayed yet: extender https://x.example") == 1
+
+
+def test_what_would_be_bound_on_the_best_nodes() -> None:
+    rows = section(text(BINDING), "What would be bound")
+    assert [re.split("  +", row.strip()) for row in rows[1:4]] == [
+        ["n2", "shop/data", "volume pv-7"],
+        ["shop/logs", "a new volume"],
+        ["shop/gpu", "device gpu.example.com/n2/gpu-0 for r0: 40Gi of memory"],
+    ]
+    assert rows[4].split() == ["n0", "shop/data", "a", "new", "volume"]
+    assert rows[-1].strip() == "… 1 more, --nodes shows all"
+    assert len(section(text(BINDING, all_nodes=True), "What would be bound")) == len(rows)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
@@ -140,3 +183,9 @@ def test_a_few_rows_more_are_not_left_out() -> None:
     assert shown_first(range(12), 10) == (tuple(range(12)), "")
     assert shown_first(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --nodes shows all")
     assert shown_first(range(1013), None) == (tuple(range(1013)), "")
+
+
+@pytest.mark.parametrize("page", PAGES.values())
+def test_every_page_is_where_the_table_says(page: str) -> None:
+    module, _, function = page.partition(":")
+    assert callable(getattr(import_module(f"kschedctl.render.{module}"), function))

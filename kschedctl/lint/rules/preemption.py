@@ -44,8 +44,7 @@ def cross_node(world: World) -> Iterator[Problem]:
             occupied = np.isin(codes, codes[rows]) & (codes >= 0)
             if not len(rows) or not eligible.any() or not occupied[eligible].all():
                 continue
-            cycle = facts.replay(workload)
-            if cycle is not None and cycle.error is None and not len(cycle.feasible):
+            if facts.refused(workload, "InterPodAffinity")[eligible].all():
                 message = (
                     f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
                 )

@@ -108,8 +108,7 @@ def fragmented(world: World) -> Iterator[Problem]:
         possible = holds(facts.view.allocatable[eligible], wanted).any() and not facts.unknown_resources(workload)
         if not possible or (free.sum(axis=0) < wanted).any():
             continue
-        cycle = facts.replay(workload)
-        if cycle is not None and cycle.error is None and not len(cycle.feasible):
+        if facts.refused(workload, "NodeResourcesFit")[eligible].all():
             short = [name for name, c in facts.view.resources.items() if wanted[c] > free[:, c].max()]
             message = f"{', '.join(short) or 'what it asks for'} is free in sum, but on no single node"
             yield workload.problem(("containers",), message)

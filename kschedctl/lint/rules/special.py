@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.objects import DeviceClaim
+from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Problem, Rule
+from kschedctl.lint.rule import ERROR, WARNING, Path, Problem, Rule
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 
@@ -71,18 +71,21 @@ def no_device(world: World) -> Iterator[Problem]:
         (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in world.known("ResourceClaimTemplate")
     }
     for workload in world.workloads:
+        fine: dict[str, ResourceClaimSpec] = {}
         for i, reference in enumerate(workload.spec.resource_claims):
             template = reference.resource_claim_template_name
             kind, known = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
             name = template or reference.resource_claim_name or ""
             found = known.get((workload.namespace, name))
+            path: Path = ("resourceClaims", i)
             if found is None:
-                yield workload.problem(
-                    ("resourceClaims", i), f'there is no {kind} "{name}" in namespace {workload.namespace}'
-                )
+                yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
-            for problem in _claim_problems(found.devices, classes, devices):
-                yield workload.problem(("resourceClaims", i), f"{kind} {name}: {problem}")
+            problems = [f"{kind} {name}: {problem}" for problem in _claim_problems(found.devices, classes, devices)]
+            yield from (workload.problem(path, problem) for problem in problems)
+            fine |= {} if problems else {reference.name: found}
+        if fine and len(fine) == len(workload.spec.resource_claims) and world.facts.no_devices(workload, fine):
+            yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 
 def _claim_problems(claim: DeviceClaim, classes: set[str], devices: bool) -> Iterator[str]:
@@ -131,8 +134,9 @@ RULES = (
         "dra-no-device",
         ERROR,
         no_device,
-        summary="Claim of devices that nobody offers",
-        why="Without the claim, its DeviceClass or any device the pods stay Pending.",
+        summary="Claim of devices that no node has",
+        why="Without the claim, its DeviceClass or a device that matches, the pods stay Pending. Proved by replay with "
+        "all devices free.",
         fix="Create the DeviceClass or claim, or install the driver of the devices",
         source=doc.DEVICES,
         needs_cluster=True,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,12 +17,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+WAITED: list[float] = []
+"""The seconds that the fixture ``server_at`` would have waited in the test."""
+
+TLS = Path(__file__).parent / "tls"
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
 
 
 @dataclass
 class Response:
-    """``chunks``: sent one by one instead of ``body``, with ``pause`` seconds between them; ``cut``: bytes to leave out."""
+    """``chunks``: sent one by one instead of ``body``, ``pause`` seconds after each; ``cut``: bytes to leave out."""
 
     status: int = 200
     body: bytes = b""
@@ -40,11 +45,16 @@ class ApiServer:
     """``answers`` are asked in order, each with path and query; the first that gives a response is taken."""
 
     answers: list[Answer]
-    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    requests: list[tuple[str, str, list[tuple[str, str]]]] = field(default_factory=list)
     url: str = ""
 
-    def paths(self) -> list[str]:
-        return [urlsplit(target).path for _, target, _ in self.requests]
+    def paths(self, watch: bool = False) -> list[str]:
+        """Of the requests that were made, without those to watch unless asked for."""
+        return [urlsplit(target).path for _, target, _ in self.requests if watch or "watch=1" not in target]
+
+    def header(self, name: str) -> list[str]:
+        """The values of a header in the last request."""
+        return [value for key, value in self.requests[-1][2] if key == name]
 
     def respond(self, target: str) -> Response:
         parts = urlsplit(target)
@@ -57,7 +67,14 @@ class ApiServer:
 
 
 def status(code: int, message: str, reason: str = "", headers: Mapping[str, str] | None = None) -> Response:
-    document = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason, "code": code}
+    document = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
     return Response(code, json.dumps(document).encode(), headers or {})
 
 
@@ -102,16 +119,17 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
 
 
 @contextmanager
-def serving(*answers: Answer) -> Iterator[ApiServer]:
-    """The server, on a port of its own, until the block ends."""
+def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
+    """The server, on a port of its own, until the block ends. ``tls``: with a certificate, and it asks for one."""
     api = ApiServer(list(answers))
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do(self) -> None:
-            api.requests.append((self.command, self.path, dict(self.headers)))
-            _send(self, api.respond(self.path))
+            api.requests.append((self.command, self.path, [(k.lower(), v) for k, v in self.headers.items()]))
+            with suppress(ConnectionError):  # the other side may have heard enough
+                _send(self, api.respond(self.path))
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do  # noqa: N815
 
@@ -120,8 +138,15 @@ def serving(*answers: Answer) -> Iterator[ApiServer]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    server.block_on_close = False
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(TLS / "server.pem")
+        context.load_verify_locations(TLS / "ca.pem")
+        context.verify_mode = ssl.CERT_OPTIONAL
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    api.url = f"http://127.0.0.1:{server.server_port}"
+    api.url = f"http{'s' * tls}://127.0.0.1:{server.server_port}"
     try:
         yield api
     finally:
@@ -158,16 +183,17 @@ def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
         handler.connection.close()
 
 
-def kubeconfig(url: str, folder: Path, **user: Any) -> Path:
-    """A kubeconfig with one context, ``here``, whose namespace is lab."""
-    path = folder / "kubeconfig"
+def kubeconfig(url: str, path: Path, *, name: str = "here", cluster: Any = None, **user: Any) -> str:
+    """A kubeconfig with one context; its namespace is lab."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "loopback", "cluster": {"server": url}}],
-        "users": [{"name": "me", "user": user or {"token": "secret-token"}}],
-        "contexts": [{"name": "here", "context": {"cluster": "loopback", "user": "me", "namespace": "lab"}}],
+        "current-context": name,
+        "clusters": [{"name": f"{name}-cluster", "cluster": {"server": url, **(cluster or {})}}],
+        "users": [{"name": f"{name}-user", "user": user or {"token": "secret-token"}}],
+        "contexts": [
+            {"name": name, "context": {"cluster": f"{name}-cluster", "user": f"{name}-user", "namespace": "lab"}}
+        ],
     }
     path.write_text(json.dumps(document))
-    return path
+    return str(path)

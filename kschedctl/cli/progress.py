@@ -1,0 +1,70 @@
+"""Progress bars on stderr, for what takes more than a second; only on a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+PATIENCE_SECONDS = 1.0
+STEP_SECONDS = 0.1
+
+
+class Bars:
+    """Shows one bar for each thing that begins, once it took a second."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+        self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        """Something with so many parts begins; call the result with how many more of them are done."""
+        started = latest = monotonic()
+        finished, task = 0, None
+
+        def done(number: int) -> None:
+            nonlocal finished, latest, task
+            finished += number
+            now = monotonic()
+            if not self._shown or now - started < PATIENCE_SECONDS or now - latest < STEP_SECONDS:
+                return
+            latest = now
+            if task is None:
+                task = self._open().add_task(what, total=total)
+            self._bars.update(task, completed=finished)
+
+        return done
+
+    def close(self) -> None:
+        """Take the bars off the screen."""
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _open(self) -> Any:
+        if self._bars is None:
+            from rich.console import Console  # noqa: PLC0415 - only long work needs it
+            from rich.progress import (  # noqa: PLC0415
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bars = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bars.start()
+        return self._bars
+
+
+@contextmanager
+def bars() -> Iterator[Bars]:
+    """Bars that are gone in the end."""
+    shown = Bars()
+    try:
+        yield shown
+    finally:
+        shown.close()

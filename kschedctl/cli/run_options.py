@@ -1,0 +1,49 @@
+"""The options of the commands that run the scheduler forward, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.errors import UsageError
+from kschedctl.studies.parallel import Workers
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to run it, and on what."""
+
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
+    sampling: Annotated[
+        bool,
+        typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them."),
+    ] = False
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core."),
+    ] = 0
+    dask: Annotated[
+        str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
+    ] = ""
+
+    @property
+    def workers(self) -> Workers:
+        if self.jobs < 0:
+            raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
+        return Workers(self.jobs, self.dask)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """How often."""
+
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
+    ] = 1
+
+    def checked(self) -> int:
+        if self.runs < 1:
+            raise UsageError(f"--runs {self.runs}: at least one")
+        return self.runs

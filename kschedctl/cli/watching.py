@@ -1,0 +1,58 @@
+"""``--watch``: the same question asked again whenever the live cluster changes, answered when the answer does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Format, Scope, Source
+from kschedctl.cli.source import connection, tell, wishes
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.explanation import Explanation
+
+DATA = (Format.JSON.value, Format.YAML.value, Format.NAME.value)
+
+
+def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -> int:
+    """Print the answer each time that the verdict changes, until a single pod is bound; the last exit code.
+
+    Raises KschedctlError, also when the pod that was asked about is gone.
+    """
+    if not source.live:
+        raise UsageError("only a live cluster can be watched", where="--watch")
+    from kschedctl.sources.live_follow import Follower  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live_reading import read_live  # noqa: PLC0415
+
+    found = connection(source)
+    follower = Follower(found.server, read_live(found, wishes(source, scope.namespace)))
+    tell(follower.reading.cluster())
+    said: object = None
+    code = 0
+    for cluster in follower.clusters():
+        latest = answer(cluster)
+        verdict = _verdict(latest)
+        if verdict != said:
+            _print(latest, again=said is not None)
+            said, code = verdict, latest.exit_code
+        if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
+            break
+    return code
+
+
+def _verdict(answer: Answer) -> object:
+    """What of an answer is worth saying again when it is another."""
+    document = answer.document
+    if isinstance(document, Explanation):
+        chosen = document.preemption.tied if document.preemption else ()
+        return document.verdict, document.headline, document.message, document.best, chosen, document.not_replayed
+    return answer.text()
+
+
+def _print(answer: Answer, again: bool) -> None:
+    if again and answer.format not in DATA:
+        sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
+    sys.stdout.write(answer.text())
+    sys.stdout.flush()

@@ -1,0 +1,240 @@
+"""Rules about a KubeSchedulerConfiguration: what kube-scheduler refuses, and what it takes but hardly anybody means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kschedctl.errors import ConfigurationError
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule, Severity, Subject
+from kschedctl.lint.world import World
+from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration_document import API_VERSION, GROUP
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.profile import Profile, default_plugins
+from kschedctl.scheduler.registry import extension_points, third_party_plugins
+
+PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
+TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
+LEAST_NODES = 100
+"""kube-scheduler looks for so many feasible nodes at least."""
+
+NEEDS_STATE = {
+    "filter": (
+        "preFilter",
+        frozenset(
+            {
+                *("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "VolumeRestrictions"),
+                *("VolumeBinding", "DynamicResources", "NodeDeclaredFeatures"),
+            }
+        ),
+    ),
+    "score": ("preScore", frozenset({"TaintToleration", "PodTopologySpread", "InterPodAffinity"})),
+}
+"""Point -> the point that prepares it, and the plugins that fail where only the first is enabled."""
+
+CONSEQUENCES = {
+    "SchedulingGates": "pods with scheduling gates are scheduled at once",
+    "NodeUnschedulable": "pods are placed on cordoned nodes",
+    "NodeName": "pods that name a node are placed on others, which refuse them",
+    "TaintToleration": "taints are ignored",
+    "NodeAffinity": "nodeSelector and node affinity are ignored, and kubelets refuse the pods",
+    "NodePorts": "pods with the same host port are placed together, and kubelets refuse them",
+    "NodeResourcesFit": "nodes are filled beyond their resources, and kubelets refuse the pods",
+    "VolumeRestrictions": "volumes for one node or pod are used by several",
+    "NodeVolumeLimits": "more volumes are placed on a node than it can attach",
+    "VolumeBinding": "claims that wait for their first consumer are never bound",
+    "VolumeZone": "pods are placed in other zones than their volumes",
+    "PodTopologySpread": "topologySpreadConstraints are ignored",
+    "InterPodAffinity": "affinity and anti-affinity between pods are ignored",
+    "DynamicResources": "resource claims are never allocated",
+    "DefaultPreemption": "pods of high priority evict nobody",
+}
+"""Default plugin -> what happens without it."""
+
+
+def check_configuration(
+    subject: Subject, gates: FeatureGates, nodes: int | None = None
+) -> Iterator[tuple[Rule, Problem]]:
+    """Each problem of a document with its rule; ``nodes`` is the size of the cluster, where that is known."""
+    document = subject.document
+    version = str(document.get("apiVersion", ""))
+    if version.startswith(f"{GROUP}/") and version != API_VERSION:
+        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} is no longer read, only {API_VERSION}")
+        return
+    try:
+        configuration = load(document, gates)
+    except ConfigurationError as error:
+        yield INVALID, subject.problem(_path(str(error)), str(error))
+        return
+    for i, (profile, written) in enumerate(
+        zip(configuration.profiles.values(), document.get("profiles") or ({},), strict=False)
+    ):
+        path: Path = ("profiles", i)
+        yield from ((WITHOUT_STATE, p) for p in _without_state(subject, path, profile))
+        yield from ((DISABLED, p) for p in _disabled(subject, path, profile, gates))
+        yield from ((WEIGHT_ZERO, p) for p in _weights(subject, path, written))
+        yield from ((UNKNOWN, p) for p in _unknown(subject, path, written))
+        yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written))
+    if nodes is not None:
+        yield from ((PERCENTAGE, p) for p in _percentages(subject, configuration, nodes))
+
+
+def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerConfiguration:
+    """The configuration with the plugins that installed packages register. Raises ConfigurationError."""
+    points = {name: extension_points(factory(None, gates)) for name, factory in third_party_plugins().items()}
+    return load_configuration(document, gates, points)
+
+
+def nodes_to_find(percentage: int, nodes: int) -> int:
+    """How many feasible nodes kube-scheduler looks for, of so many; a percentage of 0 is adaptive.
+
+    Upstream: numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
+
+    >>> nodes_to_find(0, 5000), nodes_to_find(1, 5000), nodes_to_find(50, 80)
+    (500, 100, 80)
+    """
+    if nodes < LEAST_NODES:
+        return nodes
+    return max(nodes * (percentage or max(50 - nodes // 125, 5)) // 100, LEAST_NODES)
+
+
+def _without_state(subject: Subject, path: Path, profile: Profile) -> Iterator[Problem]:
+    for point, (before, plugins) in NEEDS_STATE.items():
+        for name in profile.plugins[point]:
+            if name in plugins and name not in profile.plugins[before]:
+                message = (
+                    f"{name} runs at {point} but not at {before}: it fails, and no pod that it concerns is scheduled"
+                )
+                yield subject.problem((*path, "plugins", before), message)
+
+
+def _disabled(subject: Subject, path: Path, profile: Profile, gates: FeatureGates) -> Iterator[Problem]:
+    running = {name for names in profile.plugins.values() for name in names}
+    for plugin in default_plugins(gates):
+        if plugin.name not in running and plugin.name in CONSEQUENCES:
+            yield subject.problem((*path, "plugins"), f"without {plugin.name}, {CONSEQUENCES[plugin.name]}")
+
+
+def _weights(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterator[Problem]:
+    for point in ("multiPoint", "score"):
+        enabled = ((written.get("plugins") or {}).get(point) or {}).get("enabled") or ()
+        for i, plugin in enumerate(enabled):
+            if plugin.get("weight") == 0:
+                message = f"weight 0 of {plugin.get('name')} counts as 1"
+                yield subject.problem((*path, "plugins", point, "enabled", i, "weight"), message)
+
+
+def _unknown(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterator[Problem]:
+    known = {*IN_TREE, *third_party_plugins(), "*"}
+    for point, plugin_set in (written.get("plugins") or {}).items():
+        for i, plugin in enumerate((plugin_set or {}).get("disabled") or ()):
+            if plugin.get("name") not in known:
+                at = (*path, "plugins", point, "disabled", i)
+                yield subject.problem(at, f"there is no plugin {plugin.get('name')} to disable")
+
+
+def _unused_args(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
+    running = {name for names in profile.plugins.values() for name in names}
+    for i, config in enumerate(written.get("pluginConfig") or ()):
+        name = str(config.get("name"))
+        if name not in running:
+            known = "is not enabled" if name in IN_TREE else "is not known, and not enabled"
+            yield subject.problem((*path, "pluginConfig", i), f"arguments of {name}, which {known} in this profile")
+
+
+def _percentages(subject: Subject, configuration: SchedulerConfiguration, nodes: int) -> Iterator[Problem]:
+    places: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
+    for i, profile in enumerate(configuration.profiles.values()):
+        places.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
+    for path, percentage in places:
+        found = nodes_to_find(percentage, nodes)
+        message = ""
+        if percentage and nodes < LEAST_NODES:
+            message = f"no effect: with {nodes} nodes all of them are looked at"
+        elif percentage and nodes * percentage // 100 < LEAST_NODES:
+            message = f"{percentage} % of {nodes:,} nodes are fewer than {LEAST_NODES}, so {found} are looked for"
+        elif percentage and found > 2 * nodes_to_find(0, nodes) and nodes > 1000:
+            usual = nodes_to_find(0, nodes)
+            message = (
+                f"{found:,} of {nodes:,} feasible nodes are looked for, by default {usual:,}: scheduling is slower"
+            )
+        if message:
+            yield subject.problem((*path, "percentageOfNodesToScore"), message)
+
+
+def _path(message: str) -> Path:
+    """The first field that an error of kube-scheduler names."""
+    found = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
+    steps = re.findall(r"([A-Za-z]\w*)|\[(\d+)\]", found[0]) if found else []
+    return tuple(int(index) if index else name for name, index in steps)
+
+
+def _nothing(world: World) -> Iterator[Problem]:
+    return iter(())
+
+
+def _rule(name: str, severity: Severity, summary: str, why: str, *, fix: str, source: str = PAGE) -> Rule:
+    return Rule(name, severity, _nothing, summary=summary, why=why, fix=fix, source=source)
+
+
+INVALID = _rule(
+    "cfg-invalid",
+    ERROR,
+    "A configuration that kube-scheduler refuses",
+    "kube-scheduler does not start with it.",
+    fix="Correct the field",
+)
+OLD_VERSION = _rule(
+    "cfg-old-version",
+    ERROR,
+    "A version of the configuration that is no longer read",
+    "kube-scheduler does not start: v1beta2 went with 1.28, v1beta3 with 1.29.",
+    fix=f"Write apiVersion: {API_VERSION}",
+)
+WITHOUT_STATE = _rule(
+    "cfg-without-state",
+    ERROR,
+    "A plugin that is enabled without the point that prepares it",
+    "Its Filter or Score finds no state and fails every scheduling cycle.",
+    fix="Enable or disable the plugin at both points, best by multiPoint",
+)
+DISABLED = _rule(
+    "cfg-disabled-default",
+    WARNING,
+    "A default plugin that nothing replaces is disabled",
+    "What it looks after is no longer looked after, and other components rely on it.",
+    fix="Enable it again, or make sure that a plugin of yours does its work",
+)
+WEIGHT_ZERO = _rule(
+    "cfg-weight-zero",
+    WARNING,
+    "A weight of 0",
+    "0 does not switch a score off: it stands for the field being absent.",
+    fix="Disable the plugin at score instead",
+)
+UNKNOWN = _rule(
+    "cfg-unknown-plugin",
+    WARNING,
+    "A plugin that does not exist is disabled",
+    "kube-scheduler takes it without a word; the plugin that was meant still runs.",
+    fix="Correct the name",
+)
+UNUSED_ARGS = _rule(
+    "cfg-unused-args",
+    WARNING,
+    "Arguments of a plugin that does not run",
+    "They have no effect.",
+    fix="Enable the plugin, or remove the arguments",
+)
+PERCENTAGE = _rule(
+    "cfg-percentage",
+    NOTE,
+    "percentageOfNodesToScore that does not suit the size of the cluster",
+    "Fewer than 100 nodes are never looked for; a high percentage slows a large cluster down.",
+    fix="Leave it out, then it follows the size of the cluster",
+    source=TUNING,
+)
+RULES: Sequence[Rule] = (INVALID, OLD_VERSION, WITHOUT_STATE, DISABLED, WEIGHT_ZERO, UNKNOWN, UNUSED_ARGS, PERCENTAGE)

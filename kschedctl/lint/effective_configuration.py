@@ -1,0 +1,73 @@
+"""What a scheduler does by its configuration: plugins in order, weights, arguments, and where each came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kschedctl.reports.configuration import (
+    EffectiveArgs,
+    EffectiveConfiguration,
+    EffectivePlugin,
+    EffectivePoint,
+    EffectiveProfile,
+)
+from kschedctl.scheduler.configuration import SchedulerConfiguration
+from kschedctl.scheduler.profile import Profile
+from kschedctl.scheduler.strict_decoding import Duration
+
+RUN_ORDER = (
+    *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),
+    *("preBind", "bind", "postBind", "placementGenerate", "placementScore"),
+)
+"""The extension points in the order in which a pod comes to them."""
+
+
+def effective_configuration(
+    configuration: SchedulerConfiguration, document: Mapping[str, Any] | None
+) -> EffectiveConfiguration:
+    """``document`` is what was written, None for nothing: it tells which arguments are somebody's own."""
+    written: Sequence[Mapping[str, Any]] = (document or {}).get("profiles") or ({},)
+    profiles = (
+        _profile(profile, own, configuration.percentage_of_nodes_to_score)
+        for profile, own in zip(configuration.profiles.values(), written, strict=True)
+    )
+    return EffectiveConfiguration(
+        tuple(profiles),
+        configuration.parallelism,
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+        tuple(extender.url_prefix for extender in configuration.extenders),
+    )
+
+
+def _profile(profile: Profile, written: Mapping[str, Any], percentage: int) -> EffectiveProfile:
+    own = {str(config.get("name")) for config in written.get("pluginConfig") or ()}
+    args = (
+        EffectiveArgs(name, "pluginConfig" if name in own else "default", _plain(value))
+        for name, value in sorted(profile.args.items())
+    )
+    points = (EffectivePoint(point, _plugins(profile, point)) for point in RUN_ORDER if profile.plugins[point])
+    percentage_here = profile.percentage_of_nodes_to_score
+    return EffectiveProfile(
+        profile.scheduler_name, percentage if percentage_here is None else percentage_here, tuple(points), tuple(args)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Arguments as the document has them, those that were defaulted too; without what is null."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
+        return {name: _plain(item) for name, item in fields if item is not None}
+    if isinstance(value, Duration):
+        return f"{value:g}s"
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _plugins(profile: Profile, point: str) -> tuple[EffectivePlugin, ...]:
+    weights = {"score": profile.weights, "placementScore": profile.placement_weights}.get(point, {})
+    return tuple(
+        EffectivePlugin(name, profile.origins[point][name], weights.get(name)) for name in profile.plugins[point]
+    )

@@ -1,0 +1,44 @@
+"""The page of a Capacity: how many pods of each shape fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from kschedctl.render.explanation import eliminations_section, not_replayed_lines
+from kschedctl.render.page import Column, Marked, Page, Style, Table, Tone, count, paragraph, section, shown_first
+from kschedctl.render.simulation import headroom_section
+from kschedctl.reports.capacity import Capacity, ShapeCapacity
+
+NODES_SHOWN = 10
+
+
+def capacity_page(report: Capacity, style: Style) -> Page:
+    """One part for each shape."""
+    interrupted = (paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then"),)
+    shapes = [block for shape in report.shapes for block in _shape(shape, style)]
+    return (*(interrupted if report.interrupted else ()), *not_replayed_lines(report.not_replayed), *shapes)
+
+
+def _shape(shape: ShapeCapacity, style: Style) -> Page:
+    found = shape.over_runs
+    number = f"{found.least:,} to {found.most:,}" if found and found.least != found.most else f"{shape.fits:,}"
+    more = "or more" if shape.limited else "more"
+    tone = Tone.GOOD if shape.fits else Tone.BAD
+    on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
+    headline = paragraph(Marked(shape.shape, Tone.STRONG), Marked(f"{number} {more} fit", tone), on)
+    stops = (paragraph("The next one:", shape.message),) if shape.message else ()
+    return (
+        headline,
+        *stops,
+        *eliminations_section(shape.eliminations, style),
+        *_where(shape, style),
+        *headroom_section(shape.headroom),
+    )
+
+
+def _where(shape: ShapeCapacity, style: Style) -> Page:
+    if not shape.nodes:
+        return ()
+    rows = [(value, f"{pods:,}") for values in shape.domains.values() for value, pods in values.items()]
+    nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
+    shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
+    rows += [(node, f"{pods:,}") for node, pods in shown]
+    return section("Where", Table((Column("domain or node", keep=True), Column("pods", right=True)), tuple(rows), note))

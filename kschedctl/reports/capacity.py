@@ -1,0 +1,39 @@
+"""How many more pods of some shapes fit, as a document: apiVersion kschedctl.dev/v1, kind Capacity."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.reports.explanation import Document, Elimination
+from kschedctl.reports.simulation import Headroom, Spread
+
+
+class ShapeCapacity(Document, frozen=True):
+    """One shape of pod by itself, on the cluster as it is.
+
+    ``fits`` pods more; ``limited``: no more than that were tried. ``nodes``: node -> new pods, ``domains``: topology
+    key -> value -> new pods. ``message``: what stops the next one, in kube-scheduler's words, ``eliminations``: the
+    same by reason. ``over_runs``: the least and the most over several runs.
+    """
+
+    shape: str
+    fits: int
+    limited: bool
+    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    verdict: str = ""
+    message: str = ""
+    eliminations: tuple[Elimination, ...] = ()
+    headroom: tuple[Headroom, ...] = ()
+    over_runs: Spread | None = None
+
+
+class Capacity(Document, frozen=True):
+    """``interrupted``: this is what was known when the user stopped it."""
+
+    seed: int
+    shapes: tuple[ShapeCapacity, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Capacity"

@@ -1,0 +1,51 @@
+"""What a scheduler does by its configuration, as a document: kschedctl.dev/v1, kind EffectiveConfiguration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.reports.explanation import Document
+
+
+class EffectivePlugin(Document, frozen=True):
+    """A plugin at a point. ``origin``: default, multiPoint, or the point itself; ``weight`` of those that score."""
+
+    name: str
+    origin: str
+    weight: int | None = None
+
+
+class EffectivePoint(Document, frozen=True):
+    """The plugins at an extension point, in the order in which they run."""
+
+    point: str
+    plugins: tuple[EffectivePlugin, ...]
+
+
+class EffectiveArgs(Document, frozen=True):
+    """The arguments of a plugin; ``origin``: pluginConfig or default."""
+
+    plugin: str
+    origin: str
+    args: Any
+
+
+class EffectiveProfile(Document, frozen=True):
+    """``percentage_of_nodes_to_score`` 0 is adaptive."""
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int
+    points: tuple[EffectivePoint, ...]
+    args: tuple[EffectiveArgs, ...]
+
+
+class EffectiveConfiguration(Document, frozen=True):
+    """``extenders``: their URLs in calling order."""
+
+    profiles: tuple[EffectiveProfile, ...]
+    parallelism: int
+    pod_initial_backoff_seconds: int
+    pod_max_backoff_seconds: int
+    extenders: tuple[str, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "EffectiveConfiguration"

@@ -1,0 +1,110 @@
+"""Where pods would go, as a document: apiVersion kschedctl.dev/v1, kind Simulation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.reports.explanation import Document
+
+
+class WorkloadPlacement(Document, frozen=True):
+    """One workload as it would be in the end.
+
+    ``desired`` pods, of which ``created`` are new; ``running`` have a node, ``pending`` have none. ``removed``: pods of
+    the old version that went. ``nodes``: node -> its pods; ``domains``: topology key -> value -> its pods. ``rollout``
+    says how far a rollout comes, empty without one.
+    """
+
+    workload: str
+    desired: int
+    created: int
+    running: int
+    pending: int
+    removed: int = 0
+    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    rollout: str = ""
+
+
+class UnplacedPods(Document, frozen=True):
+    """New pods that stay without a node for one reason; ``message`` is kube-scheduler's own."""
+
+    workload: str
+    verdict: str
+    message: str
+    pods: tuple[str, ...]
+
+
+class EvictedPod(Document, frozen=True):
+    """A pod that preemption evicts for ``by``. ``budgets``: the PodDisruptionBudgets that select it."""
+
+    pod: str
+    node: str
+    by: str
+    priority: int
+    workload: str
+    budgets: tuple[str, ...] = ()
+
+
+class Headroom(Document, frozen=True):
+    """A resource of all nodes together, in its own unit (millicores for cpu, bytes for memory).
+
+    ``largest_free_*``: the most that one node has left.
+    """
+
+    resource: str
+    allocatable: int
+    requested_before: int
+    requested_after: int
+    largest_free_before: int
+    largest_free_after: int
+
+
+class Spread(Document, frozen=True):
+    """The least and the most of something over several runs."""
+
+    least: int
+    most: int
+
+
+class WorkloadVariation(Document, frozen=True):
+    """``running`` pods over the runs; ``domains``: topology key -> value -> pods."""
+
+    workload: str
+    running: Spread
+    domains: dict[str, dict[str, Spread]] = msgspec.field(default_factory=dict)
+
+
+class Variation(Document, frozen=True):
+    """How much the results of runs with other seeds differ. ``outcomes``: how many different ones there are."""
+
+    runs: int
+    outcomes: int
+    placed: Spread
+    pending: Spread
+    evicted: Spread
+    workloads: tuple[WorkloadVariation, ...] = ()
+
+
+class Simulation(Document, frozen=True):
+    """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
+    good where it was more than one. ``assumed``: what had to be guessed; ``not_replayed``: what the configuration
+    runs and this answer leaves out. ``interrupted``: this is what was known when the user stopped it.
+    """
+
+    seed: int
+    sampling: bool
+    placed: int
+    unplaced: int
+    workloads: tuple[WorkloadPlacement, ...] = ()
+    pending: tuple[UnplacedPods, ...] = ()
+    evicted: tuple[EvictedPod, ...] = ()
+    headroom: tuple[Headroom, ...] = ()
+    placements: dict[str, str] = msgspec.field(default_factory=dict)
+    tied: dict[str, int] = msgspec.field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    interrupted: bool = False
+    variation: Variation | None = None
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Simulation"

@@ -1,0 +1,115 @@
+"""Texts of which a plugin reads more than whether they are equal: numbers that are compared, names made of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import FIELDS, Cluster, without_nulls
+from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
+
+COMPARISONS = frozenset({"Gt", "Lt"})
+ZONE_DELIMITER = "__"
+_NUMBER = re.compile(r"([+-]?)(0*)(\d+)")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Key of a label or taint -> the integers that are compared under it, in order: each becomes its rank."""
+
+    ranks: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Numbers:
+        structs = list(_structs((*_all(cluster), added_affinities(cluster.configuration))))
+        keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
+        found: dict[str, set[int]] = {key: set() for key in keys}
+        for key, value in _keyed_values(structs):
+            if key in found and _is_number(value):
+                found[key].add(int(value))
+        return cls({key: {n: rank for rank, n in enumerate(sorted(numbers))} for key, numbers in found.items()})
+
+    def rank(self, key: str, value: str) -> str | None:
+        """The number that stands for this one under this key; None for other values.
+
+        >>> Numbers({"cores": {8: 0, 16: 1}}).rank("cores", "016")
+        '01'
+        """
+        if key not in self.ranks or not _is_number(value):
+            return None
+        sign, zeros = _NUMBER.match(value).groups()[:2]  # type: ignore[union-attr]
+        return f"{'+' * (sign == '+')}{zeros}{self.ranks[key][int(value)]}"
+
+
+def _is_number(value: str) -> bool:
+    """Whether Go reads it as an int64."""
+    return bool(_NUMBER.fullmatch(value)) and -(1 << 63) <= int(value) < 1 << 63
+
+
+def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
+    """The node affinities that a KubeSchedulerConfiguration adds to every pod."""
+    profiles = (configuration or {}).get("profiles") or ()
+    configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
+    found = ((config.get("args") or {}).get("addedAffinity") for config in configs)
+    return [msgspec.convert(without_nulls(affinity), NodeAffinity) for affinity in found if affinity]
+
+
+def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Texts of which the parts between dashes mean something, and their parts.
+
+    The claim of an ephemeral volume is called after pod and volume; the region of a zone is read from its name.
+    """
+    composed: dict[str, tuple[str, ...]] = {}
+    table = PodTable.of(cluster.pods)
+    claims = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
+    for template, name in zip(table.template.tolist(), table.names, strict=True):
+        for volume in claims[template]:
+            composed[f"{name}-{volume}"] = (name, volume)
+    for key, value in _keyed_values(_structs(_all(cluster))):
+        if key in (ZONE, BETA_ZONE):
+            for zone in value.split(ZONE_DELIMITER):
+                parts = tuple(zone.split("-"))
+                if len(parts) == 3 and all(parts):
+                    composed[zone] = parts
+    return composed
+
+
+def _all(cluster: Cluster) -> Iterator[Any]:
+    yield PodTable.of(cluster.pods).templates
+    yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
+
+
+def _structs(value: Any) -> Iterator[Any]:
+    """The value and everything in it that is a struct."""
+    if isinstance(value, Struct):
+        yield value
+        for name in value.__struct_fields__:
+            inner = getattr(value, name)
+            if isinstance(inner, Struct | tuple | dict):
+                yield from _structs(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _structs(inner)
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for inner in value:
+            yield from _structs(inner)
+
+
+def _keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """The keys of labels and taints with values that stand under them, in objects and in what selects them."""
+    for struct in structs:
+        for field in ("labels", "match_labels", "node_selector"):
+            pairs = getattr(struct, field, None)
+            if isinstance(pairs, dict):
+                yield from pairs.items()
+        if isinstance(struct, Taint | Toleration):
+            yield struct.key, struct.value
+        values = getattr(struct, "values", None)
+        if isinstance(values, tuple):
+            yield from ((struct.key, value) for value in values)

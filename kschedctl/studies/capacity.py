@@ -1,0 +1,172 @@
+"""How many more replicas of a pod fit, where they go, and what stops the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import DaemonSet, identity
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.reports.simulation import Spread
+from kschedctl.scheduler.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.studies.creation import create
+from kschedctl.studies.edits import added
+from kschedctl.studies.eliminations import eliminations
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.simulate import sort_out
+
+CLAIMING_PODS = 1000
+"""Of pods that each need claims of their own no more are tried, unless asked for."""
+AT_ONCE = 256
+
+
+@dataclass(eq=False)
+class Shapes(Scene):
+    """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
+
+    One pod without claims of its own stands for any number. No more than ``most`` are tried.
+    """
+
+    shapes: Sequence[str] = ()
+    pods: Sequence[Sequence[str]] = ()
+    repeated: Sequence[bool] = ()
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One shape under one seed."""
+
+    shape: int
+    seed: int
+
+
+def capacity(
+    cluster: Cluster,
+    manifests: Iterable[Mapping[str, Any] | Struct],
+    *,
+    most: int | None = None,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: bool = False,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Capacity:
+    """Each of the shapes by itself; of a workload the pods that it makes. Nothing is evicted for them.
+
+    Raises UsageError without any shape, InputError, ConfigurationError.
+    """
+    scene = prepare(cluster, manifests, most, sampling)
+    trials = [Trial(shape, seed + run) for shape in range(len(scene.shapes)) for run in range(runs)]
+    if len(trials) == 1:
+        found = [run_trial(scene, trials[0], progress.begin("Placing", most or 0))]
+        return Capacity(seed, tuple(found), left_out(scene.scheduler), interrupted=found[0].verdict == "")
+    results = run_all(run_trial, scene, trials, workers, progress.begin("Trials", len(trials)))
+    by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(scene.shapes))]
+    shapes = tuple(_over_runs([r for r in some if r is not None]) for some in by_shape if any(some))
+    return Capacity(seed, shapes, left_out(scene.scheduler), results.interrupted)
+
+
+def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
+    numbers = [one.fits for one in found]
+    return found[0] if len(found) == 1 else replace(found[0], over_runs=Spread(min(numbers), max(numbers)))
+
+
+def prepare(
+    cluster: Cluster, manifests: Iterable[Mapping[str, Any] | Struct], most: int | None, sampling: bool
+) -> Shapes:
+    """The cluster with one pod of each shape; with many of those that need claims of their own."""
+    workloads, objects = sort_out(manifests)
+    if not workloads:
+        raise UsageError("no shape to try", hint="give a manifest of a pod, or of what makes pods")
+    for workload in workloads:
+        if isinstance(workload, DaemonSet):
+            raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
+    cluster = cluster.with_objects(objects)
+    creation = create(cluster, [_scaled(workload, 1) for workload in workloads])
+    own = []
+    for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
+        own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
+        if own[-1]:
+            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)])
+            creation.pods[name] = many.pods[name]
+            for kind, found in many.objects.items():
+                creation.objects.setdefault(kind, []).extend(found)
+    named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
+    cluster = added(creation.applied(cluster), [pod for made in named.values() for pod in made])
+    keys = [[pod.key for pod in made] for made in named.values()]
+    repeated = [not claims for claims in own]
+    return Shapes(cluster, sampling, shapes=list(named), pods=keys, repeated=repeated, most=most)
+
+
+def _scaled(workload: Struct, replicas: int) -> Struct:
+    spec = workload.spec  # type: ignore[attr-defined]
+    fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
+    known = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
+    return replace(workload, spec=replace(spec, **known)) if known else workload
+
+
+def _claims_of_its_own(workload: Struct, pod: Pod) -> bool:
+    templates = getattr(workload.spec, "volume_claim_templates", ())  # type: ignore[attr-defined]
+    devices = any(claim.resource_claim_template_name for claim in pod.spec.resource_claims)
+    return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
+
+
+def _apart(pod: Pod, cluster: Cluster) -> Pod:
+    """Under a name that no pod of the cluster has."""
+    if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+        return pod
+    return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))
+
+
+# -- one trial ----------------------------------------------------------------------------------------------------
+
+
+def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
+    """As many pods of the shape as fit."""
+    simulation = Simulation(scene.scheduler, seed=trial.seed, sampling=scene.sampling, preemption=False)
+    view = simulation.view
+    before = view.requested.copy()
+    positions = [view.pods.index[key] for key in scene.pods[trial.shape]]
+    last = Outcome(positions[0], SCHEDULED)
+    rows: list[int] = []
+    try:
+        for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most):
+            last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+            if last.row < 0:
+                break
+            rows.append(last.row)
+            done(1)
+    except KeyboardInterrupt:
+        last = Outcome(positions[0], "")
+    placed = np.array(rows, np.int32)
+    stopped = simulation.cycle(last.position) if last.verdict == UNSCHEDULABLE else None
+    return ShapeCapacity(
+        shape=scene.shapes[trial.shape],
+        fits=len(rows),
+        limited=last.verdict in (SCHEDULED, ""),
+        nodes=nodes_of(view, placed),
+        domains=per_domain(view, placed, domain_keys(view, view.pods.objects[positions[0]])),
+        verdict=last.verdict,
+        message=simulation.message(last.position) if stopped else last.message,
+        eliminations=eliminations(stopped) if stopped else (),
+        headroom=headroom(view, before),
+    )
+
+
+def _pods(view: Snapshot, positions: Sequence[int], repeated: bool) -> Iterator[int]:
+    """The pods that there are, then ever more like the only one."""
+    yield from positions
+    while repeated:
+        yield from view.clone(positions[0], AT_ONCE)

@@ -1,0 +1,148 @@
+"""Independent scenarios spread over local processes or over a Dask cluster, with the same results.
+
+A scenario is a function of a context, which all share, and of a task. Both travel to other processes by pickle; what a
+function keeps with its context is made once in each process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, Protocol, TypeVar
+
+from kschedctl.errors import UsageError
+
+Context = TypeVar("Context")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Scenario = Callable[[Context, Task], Result]
+
+
+class Progress(Protocol):
+    """Shows how far something is."""
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        """Something with so many parts begins; call the result with how many more of them are done."""
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        return lambda done: None
+
+
+UNSEEN = NoProgress()
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who works: so many local ``processes``, 0 for as many as there are cores, or the Dask cluster at an address."""
+
+    processes: int = 1
+    dask: str = ""
+
+
+ALONE = Workers()
+
+
+@dataclass(frozen=True)
+class Results(Generic[Result]):
+    """In the order of the tasks; None where the user interrupted before it was there."""
+
+    found: list[Result | None]
+
+    @property
+    def known(self) -> list[Result]:
+        return [result for result in self.found if result is not None]
+
+    @property
+    def interrupted(self) -> bool:
+        return len(self.known) < len(self.found)
+
+
+def run_all(
+    scenario: Scenario[Context, Task, Result],
+    context: Context,
+    tasks: Sequence[Task],
+    workers: Workers = ALONE,
+    done: Callable[[int], None] = lambda number: None,
+) -> Results[Result]:
+    """Every task's result. Raises UsageError where there is no such Dask cluster."""
+    found: list[Result | None] = [None] * len(tasks)
+    processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
+    if workers.dask:
+        results = _on_dask(scenario, context, tasks, workers.dask)
+    elif processes > 1:
+        results = _on_processes(scenario, context, tasks, processes)
+    else:
+        results = _here_and_now(scenario, context, tasks)
+    try:
+        for i, result in results:
+            found[i] = result
+            done(1)
+    except KeyboardInterrupt:
+        results.close()
+    return Results(found)
+
+
+def _here_and_now(
+    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task]
+) -> Generator[tuple[int, Result], None, None]:
+    for i, task in enumerate(tasks):
+        yield i, scenario(context, task)
+
+
+# -- local processes ----------------------------------------------------------------------------------------------
+
+_here: dict[str, Any] = {}
+
+
+def _on_processes(
+    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], processes: int
+) -> Generator[tuple[int, Result], None, None]:
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context(method), initializer=_enter, initargs=(scenario, context)
+    )
+    try:
+        futures: dict[Future[Result], int] = {pool.submit(_run, task): i for i, task in enumerate(tasks)}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _enter(scenario: Scenario[Any, Any, Any], context: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
+    _here.update(scenario=scenario, context=context)
+
+
+def _run(task: Any) -> Any:
+    return _here["scenario"](_here["context"], task)
+
+
+# -- Dask ---------------------------------------------------------------------------------------------------------
+
+
+def _on_dask(
+    scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task], address: str
+) -> Generator[tuple[int, Result], None, None]:
+    try:
+        distributed: Any = import_module("distributed")  # an extra
+    except ImportError:
+        raise UsageError("Dask is not installed", hint="pip install 'kschedctl[distributed]'") from None
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
+    with client:
+        shared = client.scatter(context, broadcast=True, hash=False)
+        futures = {client.submit(scenario, shared, task, pure=False): i for i, task in enumerate(tasks)}
+        for future in distributed.as_completed(futures):
+            yield futures[future], future.result()

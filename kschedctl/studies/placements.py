@@ -1,0 +1,96 @@
+"""What a simulation did, counted: pods per node and domain, who waits and why, who was evicted, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.resource_names import PODS
+from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+from kschedctl.scheduler.simulation import Outcome, Simulation
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.snapshot import Matrix, Snapshot
+from kschedctl.studies.edits import workload_of
+
+Rows = npt.NDArray[np.int32]
+DOMAINS_LISTED = 50
+"""Of a topology with more domains only those that hold a pod are listed."""
+
+
+def nodes_of(view: Snapshot, rows: Rows) -> dict[str, int]:
+    """Node -> how many of the rows (K,) it is."""
+    found, counts = np.unique(rows, return_counts=True)
+    return {view.nodes.names[row]: count for row, count in zip(found.tolist(), counts.tolist(), strict=True)}
+
+
+def domain_keys(view: Snapshot, pod: Pod | None) -> list[str]:
+    """The topologies that matter for a pod: zones, and those of its constraints and terms; not the single hosts."""
+    keys = [ZONE] if view.nodes.label(ZONE).values else []
+    if pod is not None:
+        keys += [constraint.topology_key for constraint in pod.spec.topology_spread_constraints]
+        affinity = pod.spec.affinity
+        for part in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+            if part is not None:
+                keys += [t.topology_key for t in part.required_during_scheduling_ignored_during_execution]
+                weighted = part.preferred_during_scheduling_ignored_during_execution
+                keys += [t.pod_affinity_term.topology_key for t in weighted]
+    return [key for key in dict.fromkeys(keys) if key != HOSTNAME]
+
+
+def per_domain(view: Snapshot, rows: Rows, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Topology key -> value -> how many of the rows (K,) are in that domain."""
+    return {key: _counts(view, rows, key) for key in keys}
+
+
+def _counts(view: Snapshot, rows: Rows, key: str) -> dict[str, int]:
+    column = view.nodes.label(key)
+    codes = column.codes[rows]
+    counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
+    few = len(counts) <= DOMAINS_LISTED
+    return {value: n for value, n in sorted(zip(column.values, counts, strict=True)) if n or few}
+
+
+def pending_groups(
+    simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
+) -> tuple[UnplacedPods, ...]:
+    """The pods without a node by workload and reason; ``workloads``: pod -> workload, for those that are new."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.row < 0:
+            pod = simulation.view.pods.objects[outcome.position]
+            workload = workloads.get(pod.key) or workload_of(pod)
+            groups.setdefault((workload, outcome.verdict, outcome.message), []).append(pod.key)
+    return tuple(UnplacedPods(*key, pods=tuple(pods)) for key, pods in groups.items())
+
+
+def evictions(simulation: Simulation, outcomes: Sequence[Outcome]) -> tuple[EvictedPod, ...]:
+    """The victims of preemption, in the order in which they went."""
+    pods, names = simulation.view.pods, simulation.view.nodes.names
+    return tuple(
+        EvictedPod(
+            pod=pods.objects[victim].key,
+            node=names[outcome.row],
+            by=pods.objects[outcome.position].key,
+            priority=pods.infos[pods.info[victim]].priority,
+            workload=workload_of(pods.objects[victim]),
+            budgets=simulation.budgets.of(victim),
+        )
+        for outcome in outcomes
+        for victim in outcome.victims
+    )
+
+
+def headroom(view: Snapshot, before: Matrix) -> tuple[Headroom, ...]:
+    """Every resource that nodes offer, with what was requested ``before`` (N, R) and what is now."""
+    found = []
+    for name, column in view.resources.items():
+        allocatable = view.allocatable[:, column]
+        if allocatable.any():
+            then, now = before[:, column], view.requested[:, column]
+            free = [int(np.maximum(allocatable - used, 0).max(initial=0)) for used in (then, now)]
+            totals = (int(amounts.sum()) for amounts in (allocatable, then, now))
+            found.append(Headroom(name, *totals, *free))
+    return tuple(sorted(found, key=lambda resource: resource.resource == PODS))

@@ -1,0 +1,162 @@
+"""Manifests applied to a copy of the cluster: where their pods would go, who stays Pending, whom preemption evicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import KINDS, decode, identity
+from kschedctl.cluster import FIELDS, Cluster, convert, describe, without_nulls
+from kschedctl.errors import InputError
+from kschedctl.reports import simulation as reports
+from kschedctl.scheduler.simulation import Simulation
+from kschedctl.studies.creation import create
+from kschedctl.studies.edits import added, with_pods
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
+from kschedctl.studies.rollout import Rollout, renamed, roll_out
+from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.updates import Change, plan
+from kschedctl.studies.variation import with_variation
+
+
+@dataclass(eq=False)
+class Deployed(Scene):
+    """A cluster in which the pods that go and those that come both are, and what is to be done with them.
+
+    ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
+    """
+
+    changes: Sequence[Change] = ()
+    workloads: Mapping[str, str] = field(default_factory=dict)
+    others: Sequence[str] = ()
+    assumed: Sequence[str] = ()
+
+
+def simulate(
+    cluster: Cluster,
+    manifests: Iterable[Mapping[str, Any] | Struct],
+    *,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: bool = False,
+    rollout: bool = False,
+    pending: bool = False,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> reports.Simulation:
+    """What applying the manifests would do.
+
+    ``seed`` decides ties, ``runs`` tries as many seeds from there on; with ``sampling`` the scheduler looks at as many
+    nodes as it really would; with ``rollout`` new versions replace old ones as their controllers do it; with
+    ``pending`` the cluster's pending pods take part. Raises InputError, ConfigurationError.
+    """
+    scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
+    if runs == 1:
+        return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
+    done = progress.begin("Runs", runs)
+    found = run_all(run_scene, scene, range(seed, seed + runs), workers, done)
+    return with_variation(found)
+
+
+def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None) -> reports.Simulation:
+    """One run of the simulation."""
+    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
+    view = simulation.view
+    before = view.requested.copy()
+    position = view.pods.index
+    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in scene.changes]
+    outcomes = roll_out(rollouts, simulation, [position[key] for key in scene.others], done)
+    keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
+    names = view.nodes.names
+    placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
+    return reports.Simulation(
+        seed=seed,
+        sampling=scene.sampling,
+        placed=len(placed),
+        unplaced=len(outcomes) - len(placed),
+        workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
+        pending=pending_groups(simulation, outcomes, scene.workloads),
+        evicted=evictions(simulation, outcomes),
+        headroom=headroom(view, before),
+        placements={key: names[outcome.row] for key, outcome in placed.items()},
+        tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
+        assumed=tuple(scene.assumed),
+        not_replayed=left_out(scene.scheduler),
+        interrupted=simulation.interrupted,
+    )
+
+
+def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
+    view, change = simulation.view, rollout.change
+    index = view.pods.index
+    pods = [index[pod.key] for pod in (*change.kept, *renamed(change), *change.new)]
+    rows = view.pods.node[pods]
+    rows = rows[rows >= 0]
+    template = next(iter((*change.new, *change.kept)), None)
+    return reports.WorkloadPlacement(
+        workload=change.workload,
+        desired=change.desired,
+        created=len(change.new) - len(rollout.coming),
+        running=len(rows),
+        pending=len(rollout.waiting),
+        removed=len(change.removed) - len(rollout.old),
+        nodes=nodes_of(view, rows),
+        domains=per_domain(view, rows, domain_keys(view, template)),
+        rollout=rollout.said,
+    )
+
+
+def prepare(
+    cluster: Cluster,
+    manifests: Iterable[Mapping[str, Any] | Struct],
+    *,
+    rollout: bool = False,
+    pending: bool = False,
+    sampling: bool = False,
+) -> Deployed:
+    """The cluster with what the manifests bring. Raises InputError."""
+    workloads, objects = sort_out(manifests)
+    cluster = cluster.with_objects(objects)
+    creation = create(cluster, workloads)
+    waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
+    made = zip(workloads, creation.pods.items(), strict=True)
+    changes = [plan(cluster, workload, name, pods, rollout) for workload, (name, pods) in made]
+    gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
+    cluster = with_pods(creation.applied(cluster), gone)
+    coming = [pod for change in changes for pod in change.new]
+    cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
+    workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
+    others = [key for key in waiting if key not in {pod.key for pod in coming}]
+    return Deployed(
+        cluster, sampling, changes=changes, workloads=workload_of_pod, others=others, assumed=creation.assumed
+    )
+
+
+def sort_out(manifests: Iterable[Mapping[str, Any] | Struct]) -> tuple[list[Struct], dict[str, list[Struct]]]:
+    """What makes pods, and the other objects that scheduling reads, by kind. Of two of a name the later counts."""
+    workloads: dict[tuple[str, str, str], Struct] = {}
+    objects: dict[str, list[Struct]] = {}
+    for manifest in manifests:
+        kind = str(manifest["kind"]) if isinstance(manifest, Mapping) else ""
+        if not kind or kind in KINDS:
+            workload = _typed(manifest) if isinstance(manifest, Mapping) else manifest
+            workloads[identity(workload)] = workload
+        elif isinstance(manifest, Mapping) and kind in FIELDS:
+            objects.setdefault(kind, []).append(convert(manifest))
+    return list(workloads.values()), objects
+
+
+def _typed(manifest: Mapping[str, Any]) -> Struct:
+    try:
+        return decode(without_nulls(manifest))
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=describe(manifest)) from None
+
+
+def _leaving(pod: Pod) -> bool:
+    return pod.terminated or pod.metadata.deletion_timestamp is not None

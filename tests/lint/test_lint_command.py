@@ -1,0 +1,285 @@
+"""``kschedctl lint`` and ``kschedctl config`` from the command line: exit codes, suppression, settings, forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kschedctl.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+MANIFEST = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector:
+        beta.kubernetes.io/os: linux
+      containers: [{name: web, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+"""
+NODE = """\
+kind: Node
+metadata: {name: a1, labels: {kubernetes.io/os: linux}}
+status: {allocatable: {cpu: 4, memory: 16Gi, pods: 110}}
+"""
+FOUND = ["ts-missing", "lb-deprecated", "pdb-missing"]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in a folder with ``web.yaml``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "web.yaml").write_text(MANIFEST)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def rules(out: str) -> list[str]:
+    return sorted(finding["rule"] for finding in json.loads(out)["findings"])
+
+
+@pytest.mark.parametrize("how", [("web.yaml",), ("-f", "web.yaml"), ("-f", "."), (".",)], ids=" ".join)
+def test_manifests_are_found(run: Run, how: tuple[str, ...]) -> None:
+    code, out, _ = run("lint", *how, "-o", "json")
+    assert (code, rules(out)) == (1, sorted(FOUND))
+    assert {finding["file"] for finding in json.loads(out)["findings"]} == {"web.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ((), 1),
+        (("--fail-on", "error"), 0),
+        (("--fail-on", "note"), 1),
+        (("--ignore", "lb-*"), 0),
+        (("--ignore", "lb-*", "--fail-on", "note"), 1),
+        (("--select", "rq-*", "--fail-on", "note"), 0),
+    ],
+)
+def test_exit_codes(run: Run, options: tuple[str, ...], code: int) -> None:
+    assert run("lint", "web.yaml", *options)[0] == code
+
+
+def test_select_and_ignore(run: Run) -> None:
+    assert rules(run("lint", "web.yaml", "--select", "ts-*,lb-deprecated", "-o", "json")[1]) == [
+        "lb-deprecated",
+        "ts-missing",
+    ]
+    both = ("--select", "ts-*,lb-*", "--ignore", "ts-missing")
+    assert rules(run("lint", "web.yaml", *both, "-o", "json")[1]) == ["lb-deprecated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("lint",), "nothing to lint"),
+        (("lint", "none.yaml"), "none.yaml"),
+        (("lint", "web.yaml", "--select", "nope"), 'no rule "nope"'),
+        (("lint", "explain"), "which rule?"),
+        (("lint", "explain", "nope"), 'no rule "nope"'),
+        (("lint", "web.yaml", "--baseline", "web.yaml"), "web.yaml"),
+        (("config", "check", "web.yaml"), "not one KubeSchedulerConfiguration"),
+        (("config", "chek", "web.yaml"), "config check FILE"),
+    ],
+)
+def test_wrong_usage_is_one_line(run: Run, arguments: tuple[str, ...], says: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def test_broken_yaml_names_file_and_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("kind: Pod\nmetadata: {{ .Values.x }}: y\n")
+    code, _, err = run("lint", "broken.yaml")
+    assert code == 2
+    assert "broken.yaml:2: " in err
+
+
+def test_annotation_with_a_reason_silences(run: Run, tmp_path: Path) -> None:
+    ignoring = "  annotations: {kschedctl/ignore: 'ts-*,pdb-missing one is enough'}\n"
+    (tmp_path / "web.yaml").write_text(MANIFEST.replace("  name: web\n", "  name: web\n" + ignoring, 1))
+    out = run("lint", "web.yaml", "-o", "json")[1]
+    assert rules(out) == ["lb-deprecated"]
+    assert {s["reason"] for s in json.loads(out)["suppressed"]} == {"one is enough"}
+
+
+def test_annotation_without_a_reason_does_not(run: Run, tmp_path: Path) -> None:
+    ignoring = "  annotations: {kschedctl/ignore: ts-missing}\n"
+    (tmp_path / "web.yaml").write_text(MANIFEST.replace("  name: web\n", "  name: web\n" + ignoring, 1))
+    assert rules(run("lint", "web.yaml", "-o", "json")[1]) == sorted([*FOUND, "ignore-faulty"])
+
+
+def test_baseline_holds_what_was_there(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("lint", "web.yaml", "--write-baseline", "known.json")
+    assert (code, out) == (0, "")
+    assert "3 findings" in err
+    (tmp_path / "web.yaml").write_text("# a line more\n" + MANIFEST.replace("requests: {cpu: 1, memory: 1Gi}", ""))
+    code, out, _ = run("lint", "web.yaml", "--baseline", "known.json", "-o", "json")
+    assert (code, rules(out), json.loads(out)["known"]) == (1, ["rq-missing"], 3)
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", ".kschedctl.yaml"])
+def test_settings_of_the_project(run: Run, tmp_path: Path, file: str) -> None:
+    settings = {"lint": {"ignore": ["pdb-*"], "fail-on": "error", "severity": {"ts-missing": "error"}}}
+    toml = '[tool.kschedctl.lint]\nignore = ["pdb-*"]\nfail-on = "error"\nseverity = {ts-missing = "error"}\n'
+    (tmp_path / file).write_text(toml if file.endswith("toml") else yaml.safe_dump(settings))
+    (tmp_path / "sub").mkdir()
+    code, out, _ = run("lint", "web.yaml", "-o", "json")
+    assert (code, rules(out)) == (1, ["lb-deprecated", "ts-missing"])
+    severities = {finding["rule"]: finding["severity"] for finding in json.loads(out)["findings"]}
+    assert severities == {"ts-missing": "error", "lb-deprecated": "warning"}
+
+
+@pytest.mark.parametrize("wrong", ["lint: {selekt: []}", "lint: {fail-on: never}", "lint: {ignore: nope}", "links: {}"])
+def test_wrong_settings_name_the_field(run: Run, tmp_path: Path, wrong: str) -> None:
+    (tmp_path / ".kschedctl.yaml").write_text(wrong)
+    code, _, err = run("lint", "web.yaml")
+    assert (code, err.count("\n")) == (2, 1)
+    assert ".kschedctl.yaml" in err
+
+
+def test_with_cluster(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "nodes.yaml").write_text(NODE)
+    code, out, _ = run("lint", "web.yaml", "--with-cluster", "cluster", "--select", "na-*", "-o", "json")
+    assert (code, rules(out)) == (1, ["na-no-node-matches"])
+
+
+def test_a_cluster_alone(run: Run) -> None:
+    code, out, _ = run("lint", "--demo", "-o", "json")
+    assert code == 1
+    assert "na-no-node-matches" in rules(out)
+    assert all(finding["file"] == "" for finding in json.loads(out)["findings"])
+
+
+def test_lists_and_their_positions(run: Run, tmp_path: Path) -> None:
+    items = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(MANIFEST)]}
+    (tmp_path / "list.json").write_text(json.dumps(items, indent=1))
+    (found,) = json.loads(run("lint", "list.json", "--select", "lb-deprecated", "-o", "json")[1])["findings"]
+    assert "beta.kubernetes.io/os" in (tmp_path / "list.json").read_text().splitlines()[found["line"] - 1]
+
+
+def test_pods_of_controllers_are_left_to_their_templates(run: Run, tmp_path: Path) -> None:
+    owner = {"kind": "ReplicaSet", "name": "web", "controller": True}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "web-1", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
+    assert run("lint", "pod.yaml", "--fail-on", "note")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "path"),
+    [
+        (("replicas: 2", 'replicas: "2"'), 6, "spec.replicas"),
+        (("cpu: 1,", "cpu: one,"), 12, "spec.template.spec.containers[0].resources.requests.cpu"),
+        (("{name: web, r", "{name: 7, r"), 12, "spec.template.spec.containers[0].name"),
+    ],
+)
+def test_wrong_types_are_findings(run: Run, tmp_path: Path, change: tuple[str, str], line: int, path: str) -> None:
+    (tmp_path / "web.yaml").write_text(MANIFEST.replace(*change))
+    code, out, _ = run("lint", "web.yaml", "-o", "json")
+    (found,) = json.loads(out)["findings"]
+    assert (code, found["rule"], found["line"], found["path"]) == (1, "doc-invalid", line, path)
+
+
+def test_custom_resources_of_the_same_kind_are_left_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(MANIFEST.replace("apps/v1", "example.com/v1"))
+    assert run("lint", "web.yaml", "--fail-on", "note")[0] == 0
+
+
+def test_rules_are_listed_and_explained(run: Run) -> None:
+    code, out, _ = run("lint", "rules")
+    assert code == 0
+    assert "ts-tainted-domains" in out
+    code, out, _ = run("lint", "explain", "ts-tainted-domains")
+    assert code == 0
+    assert "nodeTaintsPolicy: Honor" in out
+
+
+CONFIGURATION = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 90
+profiles:
+- schedulerName: bin-packing
+  plugins:
+    preFilter:
+      disabled: [{name: NodePorts}, {name: NodePortz}]
+    multiPoint:
+      enabled:
+      - name: NodeResourcesFit
+        weight: 0
+      disabled: [{name: TaintToleration}]
+  pluginConfig:
+  - name: Coscheduling
+"""
+
+
+def test_config_check(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIGURATION)
+    code, out, _ = run("config", "check", "c.yaml", "--nodes", "5000", "-o", "json")
+    found = {finding["rule"]: finding["line"] for finding in json.loads(out)["findings"]}
+    assert code == 1
+    assert found == {
+        "cfg-percentage": 3,
+        "cfg-disabled-default": 6,
+        "cfg-without-state": 7,
+        "cfg-unknown-plugin": 8,
+        "cfg-weight-zero": 12,
+        "cfg-unused-args": 15,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "line"),
+    [
+        (("k8s.io/v1", "k8s.io/v1beta3"), "cfg-old-version", 1),
+        (("pluginConfig", "pluginConfigs"), "cfg-invalid", 14),
+        (("- name: NodeResourcesFit", "- name: NodeResourcesFits"), "cfg-invalid", 1),
+    ],
+)
+def test_config_that_kube_scheduler_refuses(
+    run: Run, tmp_path: Path, change: tuple[str, str], rule: str, line: int
+) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIGURATION.replace(*change))
+    code, out, _ = run("config", "check", "c.yaml", "-o", "json")
+    (found,) = json.loads(out)["findings"]
+    assert (code, found["rule"], found["line"]) == (1, rule, line)
+
+
+def test_config_view(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIGURATION)
+    code, out, _ = run("config", "view", "c.yaml", "-o", "json")
+    (profile,) = json.loads(out)["profiles"]
+    points = {point["point"]: {p["name"]: p for p in point["plugins"]} for point in profile["points"]}
+    assert code == 0
+    assert points["filter"]["NodeResourcesFit"]["origin"] == "multiPoint"
+    assert points["filter"]["NodePorts"]["origin"] == "default"
+    assert points["score"]["NodeAffinity"]["weight"] == 2
+    assert not {"NodePorts", "TaintToleration"} & points["preFilter"].keys()
+    assert "TaintToleration" not in points["score"]
+
+
+def test_config_view_of_the_default(run: Run) -> None:
+    code, out, _ = run("config", "view")
+    assert code == 0
+    assert "default-scheduler" in out

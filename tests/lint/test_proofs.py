@@ -1,0 +1,90 @@
+"""Rules that claim that pods stay Pending are right: the replicas of their examples are placed one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+import kschedctl
+from kschedctl.lint.rule_reports import example
+
+Json = dict[str, Any]
+
+SURPLUS = (
+    "ts-min-domains-unsatisfiable",
+    "ts-tainted-domains",
+    "ts-affinity-policy",
+    "ts-conflicting",
+    "af-anti-replicas-over-domains",
+    "hp-hostport-over-nodes",
+)
+NEVER = (
+    "na-no-node-matches",
+    "tt-all-eligible-cordoned",
+    "ts-key-on-no-node",
+    "rq-larger-than-any-node",
+    "af-target-absent",
+)
+NOW = ("rq-fragmented", "pc-cross-node-preemption")
+
+
+def workloads(rule: str, part: str) -> list[Json]:
+    return [d for d in yaml.safe_load_all(example(rule)[part]) if d["kind"] in ("Deployment", "Pod")]
+
+
+def around(rule: str) -> list[Json]:
+    """The cluster of the example, for what never fits without the pods that could go away."""
+    found = [document for document in yaml.safe_load_all(example(rule)["cluster"]) if document]
+    return [o for o in found if o["kind"] != "Pod" or rule not in NEVER or o["metadata"].get("ownerReferences")]
+
+
+def pod_of(workload: Json, number: int) -> Json:
+    template = workload if workload["kind"] == "Pod" else workload["spec"]["template"]
+    metadata = {**template.get("metadata", {}), "name": f"lint-{workload['metadata']['name']}-{number}"}
+    return {"kind": "Pod", "metadata": {**metadata, "namespace": "default"}, "spec": template["spec"]}
+
+
+def placed(objects: list[Json], workload: Json) -> int:
+    """How many of the replicas find a node, one after the other."""
+    objects = list(objects)
+    count = workload["spec"].get("replicas", 1)
+    for number in range(count):
+        pod = pod_of(workload, number)
+        report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), pod)
+        if report.verdict != "Schedulable":
+            return number
+        objects.append({**pod, "spec": {**pod["spec"], "nodeName": report.best[0]}})
+    return int(count)
+
+
+@pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
+def test_a_reported_workload_is_not_placed_in_full(rule: str) -> None:
+    for workload in workloads(rule, "bad"):
+        assert placed(around(rule), workload) < workload["spec"].get("replicas", 1)
+
+
+@pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
+def test_one_that_is_not_reported_is(rule: str) -> None:
+    for workload in workloads(rule, "good"):
+        together = [w for w in workloads(rule, "good") if w is not workload and rule == "af-target-absent"]
+        there = [{**pod_of(w, 0), "spec": {**pod_of(w, 0)["spec"], "nodeName": "a1"}} for w in together]
+        assert placed([*around(rule), *there], workload) == workload["spec"].get("replicas", 1)
+
+
+def test_a_rollout_cannot_start_a_new_pod() -> None:
+    (workload,) = workloads("af-rollout-deadlock", "bad")
+    assert placed(around("af-rollout-deadlock"), workload) == 2
+    workload["spec"]["replicas"] = 3
+    assert placed(around("af-rollout-deadlock"), workload) == 2
+
+
+def test_an_evicted_pod_finds_no_other_node() -> None:
+    objects = around("drain-no-headroom")
+    left = [o for o in objects if o["metadata"]["name"] != "db-0"]
+    cordoned = [{**o, "spec": {"unschedulable": True}} if o["metadata"]["name"] == "a1" else o for o in left]
+    evicted = next(o for o in objects if o["metadata"]["name"] == "db-0")
+    pod = {**evicted, "spec": {"containers": evicted["spec"]["containers"]}}
+    assert kschedctl.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
+    assert kschedctl.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)

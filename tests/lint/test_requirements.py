@@ -1,0 +1,39 @@
+"""Whether conditions on labels can be met: compared with trying every node that could exist."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
+from kschedctl.lint.requirements import alternatives
+
+VALUES = ("0", "1", "2", "3", "4", "02", "03", "x", None)
+"""What a label may be on a node, as far as the requirements below can tell it apart; None: not there."""
+
+operators: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
+    st.tuples(
+        st.sampled_from(["In", "NotIn"]), st.lists(st.sampled_from(["1", "2", "3", "x"]), min_size=1, max_size=3)
+    ),
+    st.tuples(st.sampled_from(["Gt", "Lt"]), st.sampled_from([["0"], ["1"], ["2"], ["3"]])),
+    st.tuples(st.sampled_from(["Exists", "DoesNotExist"]), st.just([])),
+)
+requirements = st.builds(
+    lambda key, found: SelectorRequirement(key, found[0], tuple(found[1]) or None), st.sampled_from("ab"), operators
+)
+terms = st.lists(st.lists(requirements, min_size=1, max_size=4), min_size=1, max_size=2)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["1", "x"]), max_size=1), terms)
+def test_a_contradiction_is_what_no_node_meets(
+    selector: dict[str, str], found: list[list[SelectorRequirement]]
+) -> None:
+    node_selector = NodeSelector(tuple(NodeSelectorTerm(tuple(term)) for term in found))
+    spec = PodSpec(node_selector=selector, affinity=Affinity(NodeAffinity(node_selector)))
+    wanted = required_node_affinity(spec)
+    nodes = ({k: v for k, v in zip("ab", pair, strict=True) if v is not None} for pair in product(VALUES, repeat=2))
+    possible = any(wanted.match(labels, "n") for labels in nodes)
+    assert possible == any(not way.conditions.conflicts for way in alternatives(spec))

@@ -1,0 +1,184 @@
+"""The way in: kubeconfig lists, contexts, credentials, impersonation, TLS, proxies, service accounts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from api_server import TLS, ApiServer, kubeconfig, replayed, serving
+
+from kschedctl.errors import ClusterError, KschedctlError, UsageError
+from kschedctl.sources.live import Access, Connection, connect, seconds_of
+
+VERSION = "/version"
+
+
+def asked(connection: Connection, api: ApiServer) -> ApiServer:
+    connection.server.get(VERSION)
+    return api
+
+
+def test_token_context_and_namespace(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
+        asked(connection, api)
+    assert api.header("authorization") == ["Bearer secret-token"]
+    assert (connection.context, connection.namespace) == ("here", "lab")
+
+
+def test_kubeconfig_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are missing are passed over; the first current-context counts, as for kubectl."""
+    with serving(replayed) as api:
+        first = kubeconfig(api.url, tmp_path / "one", name="one", token="1")
+        second = kubeconfig(api.url, tmp_path / "two", name="two", token="2")
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join((str(tmp_path / "none"), first, second)))
+        assert asked(connect(Access()), api).header("authorization") == ["Bearer 1"]
+        assert asked(connect(Access(context="two")), api).header("authorization") == ["Bearer 2"]
+        assert asked(connect(Access(user="two-user")), api).header("authorization") == ["Bearer 2"]
+        both = Access(context="one", cluster="two-cluster", user="two-user")
+        assert asked(connect(both), api).header("authorization") == ["Bearer 2"]
+
+
+def test_default_kubeconfig(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    with serving(replayed) as api:
+        kubeconfig(api.url, tmp_path / ".kube" / "config")
+        assert asked(connect(Access()), api).header("authorization") == ["Bearer secret-token"]
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        (Access(context="mars"), r'no context "mars" \(there are: here\)'),
+        (Access(cluster="mars"), r'--cluster: no cluster "mars" \(there are: here-cluster\)'),
+        (Access(user="mars"), r'--user: no user "mars" \(there are: here-user\)'),
+        (Access(request_timeout="soon"), '"soon" is no duration'),
+    ],
+)
+def test_what_the_kubeconfig_does_not_have(access: Access, words: str, tmp_path: Path) -> None:
+    path = kubeconfig("http://127.0.0.1:1", tmp_path / "config")
+    settings = {name: getattr(access, name) for name in ("context", "cluster", "user", "request_timeout")}
+    with pytest.raises(KschedctlError, match=words):
+        connect(Access(kubeconfig=path, **settings))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: b: c", "clusters: 1", "current-context: x"])
+def test_a_broken_kubeconfig_is_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ClusterError) as error:
+        connect(Access(kubeconfig=str(path)))
+    assert "\n" not in str(error.value)
+
+
+def test_no_kubeconfig() -> None:
+    with pytest.raises(ClusterError, match=r"no cluster to look at .*--demo"):
+        connect(Access())
+    with pytest.raises(ClusterError, match="nowhere: no such file"):
+        connect(Access(kubeconfig="nowhere"))
+
+
+def test_token_file_and_basic_auth(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    with serving(replayed) as api:
+        path = kubeconfig(api.url, tmp_path / "config", tokenFile="token")
+        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer from-file"]
+        path = kubeconfig(api.url, tmp_path / "config", username="u", password="p")
+        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Basic dTpw"]
+
+
+def test_impersonation(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        path = kubeconfig(api.url, tmp_path / "config", token="t", **{"as": "eve", "as-groups": ["g"]})
+        asked(connect(Access(kubeconfig=path)), api)
+        assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["eve"], ["g"])
+        asked(connect(Access(kubeconfig=path, as_user="bob", as_groups=("dev", "ops"))), api)
+        assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["bob"], ["dev", "ops"])
+    path = kubeconfig(api.url, tmp_path / "config")
+    with pytest.raises(UsageError, match="--as-group needs --as"):
+        connect(Access(kubeconfig=path, as_groups=("dev",))).server.get(VERSION)
+
+
+def plugin(folder: Path, script: str) -> dict[str, object]:
+    path = folder / "plugin"
+    path.write_text(f"#!{sys.executable}\n{script}")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(path), "interactiveMode": "Never"}}
+
+
+def test_exec_plugin(tmp_path: Path) -> None:
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "made"},
+    }
+    with serving(replayed) as api:
+        user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        path = kubeconfig(api.url, tmp_path / "config", **user)
+        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer made"]
+
+
+def test_exec_plugin_that_fails_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    user = plugin(tmp_path, "import sys; sys.exit('log in first')")
+    path = kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user)
+    with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in first"):
+        connect(Access(kubeconfig=path))
+    assert capfd.readouterr().err == ""
+
+
+def test_client_certificate(tmp_path: Path) -> None:
+    with serving(replayed, tls=True) as api:
+        cluster = {"certificate-authority": str(TLS / "ca.pem")}
+        user = {"client-certificate": str(TLS / "client.pem"), "client-key": str(TLS / "client.pem")}
+        path = kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user)
+        connect(Access(kubeconfig=path)).server.get(VERSION)
+
+
+def test_a_server_that_is_not_trusted(tmp_path: Path) -> None:
+    with serving(replayed, tls=True) as api:
+        path = kubeconfig(api.url, tmp_path / "config")
+        with pytest.raises(ClusterError, match=r"no trusted connection: .*certificate") as error:
+            connect(Access(kubeconfig=path)).server.get(VERSION)
+        assert error.value.exit_code == 3
+        path = kubeconfig(api.url, tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
+        with pytest.warns(Warning, match="Unverified HTTPS"):
+            connect(Access(kubeconfig=path)).server.get(VERSION)
+
+
+def test_proxy(tmp_path: Path) -> None:
+    with serving(replayed) as proxy:
+        path = kubeconfig("http://api.example.invalid", tmp_path / "config", cluster={"proxy-url": proxy.url})
+        connect(Access(kubeconfig=path)).server.get(VERSION)
+    assert proxy.requests[0][1] == "http://api.example.invalid/version"
+
+
+def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("token", "pod-token\n"), ("namespace", "shop"), ("ca.crt", (TLS / "ca.pem").read_text())):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setattr("kschedctl.sources.live.SERVICE_ACCOUNT", tmp_path)
+    with serving(replayed, tls=True) as api:
+        host, _, port = api.url.removeprefix("https://").partition(":")
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+        connection = connect(Access())
+        assert asked(connection, api).header("authorization") == ["bearer pod-token"]
+    assert (connection.context, connection.namespace) == ("in-cluster", "shop")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("5", 5), ("1m30s", 90), ("250ms", 0.25), ("2h", 7200)])
+def test_durations(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        path = Path(kubeconfig(api.url, tmp_path / "config"))
+        before = path.read_bytes(), path.stat().st_mtime_ns
+        asked(connect(Access(kubeconfig=str(path))), api)
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == before

@@ -1,0 +1,123 @@
+"""A live cluster kept current: events, bookmarks, watches that break off or come too late."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from api_server import Answer, ApiServer, Response, recorded_error, replayed, serving, status
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import ClusterError
+from kschedctl.sources import live_follow
+from kschedctl.sources.live import Connection
+from kschedctl.sources.live_follow import Follower
+from kschedctl.sources.live_http import Server
+from kschedctl.sources.live_reading import read_live
+
+ServerAt = Callable[..., Server]
+PODS = "/api/v1/pods"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
+
+
+def event(kind: str, name: str, version: int, **spec: Any) -> bytes:
+    pod = {"kind": "Pod", "metadata": {"name": name, "namespace": "lab", "resourceVersion": str(version)}, "spec": spec}
+    return json.dumps({"type": kind, "object": pod}).encode() + b"\n"
+
+
+class Watches:
+    """Answers to the watches of pods, one after the other, the last for good; other watches say nothing for long."""
+
+    def __init__(self, *responses: Response) -> None:
+        self.left = list(responses)
+        self.versions: list[str] = []
+        self.done = threading.Event()
+
+    def __call__(self, path: str, query: dict[str, str]) -> Response | None:
+        if "watch" not in query:
+            return None
+        if path != PODS or not self.left:
+            self.done.wait(10)
+            return Response(chunks=())
+        self.versions.append(query["resourceVersion"])
+        return self.left.pop(0)
+
+
+def following(server_at: ServerAt, watches: Watches, *answers: Answer) -> Iterator[tuple[ApiServer, Iterator[Cluster]]]:
+    with serving(*answers, watches, replayed) as api:
+        connection = Connection(server_at(api.url), "here", "lab")
+        with closing(Follower(connection.server, read_live(connection), settle=0.2).clusters()) as clusters:
+            try:
+                yield api, clusters
+            finally:
+                watches.done.set()
+
+
+def names(cluster: Cluster) -> set[str]:
+    return {pod.metadata.name for pod in cluster.pods}
+
+
+def test_events_are_taken_in_and_a_watch_is_taken_up_again(server_at: ServerAt) -> None:
+    first = Response(chunks=(event("ADDED", "new", 1500), event("MODIFIED", "p01-cpu", 1501, nodeName="w1")))
+    bookmark = b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"1600"}}}\n'
+    second = Response(chunks=(event("DELETED", "new", 1502), bookmark, event("ADDED", "half", 1503)[:20]), cut=1)
+    watches = Watches(first, second, Response(chunks=(event("ADDED", "last", 1601),)))
+    for _, clusters in following(server_at, watches):
+        start = next(clusters)
+        assert "new" not in names(start)
+        while "last" not in names(latest := next(clusters)):
+            pass
+        assert names(latest) == names(start) | {"last"}
+        bound = latest.pod("lab", "p01-cpu")
+        assert bound is not None
+        assert bound.spec.node_name == "w1"
+    assert watches.versions[:3] == ["1429", "1501", "1600"]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',)),
+        recorded_error("410-exact-old-rv"),
+    ],
+)
+def test_a_watch_that_comes_too_late_lists_again(late: Response, server_at: ServerAt) -> None:
+    again = json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "2000"}, "items": []}).encode()
+    watches = Watches(late, Response(chunks=(event("ADDED", "only", 2001),)))
+
+    def relist(path: str, query: dict[str, str]) -> Response | None:
+        return Response(body=again) if path == PODS and "watch" not in query and watches.versions else None
+
+    for _, clusters in following(server_at, watches, relist):
+        assert len(names(next(clusters))) > 50
+        while (latest := names(next(clusters))) != {"only"}:
+            assert latest == set()
+    assert watches.versions[:2] == ["1429", "2000"]
+
+
+def test_without_the_right_to_watch_it_lists_now_and_then(server_at: ServerAt) -> None:
+    watches = Watches(*[status(403, "cannot watch")] * 3)
+    for api, clusters in following(server_at, watches):
+        next(clusters)
+        next(clusters)
+        assert api.paths().count(PODS) >= 2
+
+
+def test_a_server_that_vanishes_ends_it(server_at: ServerAt) -> None:
+    watches = Watches(*[Response(chunks=(b"{",), cut=1)] * 20)
+    for api, clusters in following(server_at, watches):
+        next(clusters)
+        with pytest.raises(ClusterError) as error:
+            next(clusters)
+        assert str(error.value).startswith(api.url)
+    assert len(watches.versions) == live_follow.MOST_FAILURES + 1

@@ -1,0 +1,230 @@
+"""Lists over loopback, as a real API server sent them, and with every fault that a network can add."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from api_server import WAITED, Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
+
+from kschedctl.errors import ClusterError
+from kschedctl.sources import live_http, live_lists
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live_http import RefusedError, Server
+from kschedctl.sources.live_lists import paths, read_list
+
+ServerAt = Callable[..., Server]
+PODS = "/api/v1/pods"
+
+
+def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
+    metadata = {"resourceVersion": version} | ({"continue": token} if token else {})
+    items = [{"metadata": {"name": name, "namespace": "a"}} for name in names]
+    return Response(body=json.dumps({"kind": f"{kind}List", "metadata": metadata, "items": items}).encode())
+
+
+def names(listing: live_lists.Listing) -> list[str]:
+    return [obj.metadata.name for obj in listing.objects]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [k for k in VERSIONS if k not in ("RuntimeClass", "DeviceTaintRule", "PodGroup")])
+def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
+    path = next(paths(kind))
+    recorded = json.loads(next(r["body"] for r in recordings() if r["request"] == path))
+    with serving(replayed) as api:
+        listing = read_list(server_at(api.url), kind)
+    wanted = sorted((i["metadata"].get("namespace", ""), i["metadata"]["name"]) for i in recorded["items"] or [])
+    found = [(o.metadata.namespace, o.metadata.name) for o in listing.objects]  # type: ignore[attr-defined]
+    assert sorted(found) == wanted
+    assert listing.resource_version == recorded["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize(("kind", "total"), [("Pod", 114), ("Node", 12)])
+def test_recorded_pages(kind: str, total: int, server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_lists, "PAGE", 5)
+    with serving(replayed_pages) as api:
+        listing = read_list(server_at(api.url), kind)
+    assert len(listing.objects) == total
+    assert len(set(map(str, names(listing)))) >= total - 2  # some pods of two namespaces share a name
+    assert len(api.requests) == -(-total // 5)
+
+
+def test_a_token_that_is_too_old_starts_the_list_anew(server_at: ServerAt) -> None:
+    """The recorded 410; what the first try had read does not count."""
+
+    def answer(path: str, query: dict[str, str]) -> Response:
+        if "continue" not in query:
+            first.append(1)
+            return page("gone", token="old") if len(first) == 1 else page("here", token="new", version="9")
+        return recorded_error("410-old-rv-token") if query["continue"] == "old" else page("too")
+
+    first: list[int] = []
+    with serving(answer) as api:
+        listing = read_list(server_at(api.url), "Pod")
+    assert names(listing) == ["here", "too"]
+    assert listing.resource_version == "9"
+
+
+def test_a_list_that_is_always_too_old_ends(server_at: ServerAt) -> None:
+    def answer(path: str, query: dict[str, str]) -> Response:
+        return recorded_error("410-old-rv-token") if "continue" in query else page("a", token="old")
+
+    with serving(answer) as api, pytest.raises(RefusedError, match="too old"):
+        read_list(server_at(api.url), "Pod")
+    assert len(api.requests) == 2 * (live_lists.RESTARTS + 1)
+
+
+def test_unauthorized_is_one_line(server_at: ServerAt) -> None:
+    with serving(lambda *_: recorded_error("401-bad-token")) as api, pytest.raises(ClusterError) as error:
+        read_list(server_at(api.url), "Pod")
+    assert "does not accept our credentials: Unauthorized" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert error.value.exit_code == 3
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("403-nobody-list-pods", 403, 'pods is forbidden: User "nobody" cannot list resource "pods"'),
+        ("404-unknown-group", 404, "HTTP 404"),
+        ("404-unknown-version", 404, "the server could not find the requested resource"),
+        ("406-not-acceptable", 406, "406: Not Acceptable Available representations"),
+        ("400-bad-continue", 400, "invalid continue token"),
+    ],
+)
+def test_recorded_refusals(name: str, code: int, words: str, server_at: ServerAt) -> None:
+    with serving(lambda *_: recorded_error(name)) as api, pytest.raises(RefusedError, match=words) as error:
+        read_list(server_at(api.url), "Pod")
+    assert error.value.code == code
+
+
+def test_the_second_version_when_there_is_no_first(server_at: ServerAt) -> None:
+    old = "/apis/resource.k8s.io/v1beta2/deviceclasses"
+    with serving(for_path(old, page("gpu", kind="DeviceClass"))) as api:
+        listing = read_list(server_at(api.url), "DeviceClass")
+    assert listing.path == old
+    assert names(listing) == ["gpu"]
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+def test_what_passes_is_tried_again(code: int, server_at: ServerAt) -> None:
+    fault = status(code, "busy")
+    with serving(for_path(PODS, fault, fault, page("web"))) as api:
+        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
+    assert pytest.approx([0.2, 0.4]) == WAITED
+
+
+def test_retry_after_is_heeded_within_bounds(server_at: ServerAt) -> None:
+    faults = [status(429, "slow down", headers={"Retry-After": after}) for after in ("3", "86400")]
+    with serving(for_path(PODS, *faults, recorded_error("504-future-rv"), page("web"))) as api:
+        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
+    assert WAITED == [3.0, live_http.LONGEST_WAIT, 1.0]
+
+
+def test_it_gives_up_in_the_end(server_at: ServerAt) -> None:
+    with (
+        serving(for_path(PODS, status(503, "down for good"))) as api,
+        pytest.raises(ClusterError, match="503: down for"),
+    ):
+        read_list(server_at(api.url), "Pod")
+    assert len(api.requests) == live_http.TRIES
+
+
+FAULTS: dict[str, Response] = {
+    "cut": Response(body=b"x" * 100, cut=60),
+    "cut in a chunk": Response(chunks=(b'{"kind":"PodList","metadata":{"resource',), cut=1),
+    "no end of the JSON": Response(body=page("lost").body[:-2]),
+    "not JSON": Response(body=b"<html>log in first</html>"),
+    "another kind": page("lost", kind="Node"),
+    "empty": Response(body=b""),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_answer_is_asked_for_again(fault: str, server_at: ServerAt) -> None:
+    with serving(for_path(PODS, FAULTS[fault], page("web"))) as api:
+        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
+    with serving(for_path(PODS, FAULTS[fault])) as api, pytest.raises(ClusterError):
+        read_list(server_at(api.url), "Pod")
+    assert len(api.requests) == live_http.TRIES
+
+
+def test_a_page_that_breaks_off_half_way_is_not_half_read(server_at: ServerAt) -> None:
+    def answer(path: str, query: dict[str, str]) -> Response:
+        return FAULTS["no end of the JSON"] if "continue" in query else page("web", token="more")
+
+    with serving(answer) as api, pytest.raises(ClusterError, match="something else than was asked for"):
+        read_list(server_at(api.url), "Pod")
+
+
+def test_a_server_that_vanishes_half_way(server_at: ServerAt) -> None:
+    gone: list[Any] = []
+
+    def answer(path: str, query: dict[str, str]) -> Response:
+        gone.append(query)
+        return (
+            page("web", token="more") if len(gone) == 1 else Response(body=b"x", cut=1, headers={"Connection": "close"})
+        )
+
+    with serving(answer) as api, pytest.raises(ClusterError) as error:
+        read_list(server_at(api.url), "Pod")
+    assert str(error.value).startswith(api.url)
+
+
+def test_a_body_that_trickles_is_bounded(server_at: ServerAt) -> None:
+    slow = Response(chunks=tuple(b"{" * 1 for _ in range(100)), pause=0.05)
+    start = time.monotonic()
+    with serving(for_path(PODS, slow)) as api, pytest.raises(ClusterError, match=r"no whole answer within 0\.3 s"):
+        read_list(server_at(api.url, seconds=0.3), "Pod")
+    assert time.monotonic() - start < 5
+
+
+def test_silence_is_bounded(server_at: ServerAt) -> None:
+    start = time.monotonic()
+    with serving(for_path(PODS, Response(hang=2))) as api, pytest.raises(ClusterError, match="no answer"):
+        read_list(server_at(api.url, seconds=0.2), "Pod")
+    assert time.monotonic() - start < 5
+
+
+def test_nobody_listens(server_at: ServerAt) -> None:
+    with serving() as api:
+        pass
+    with pytest.raises(ClusterError, match=r"cannot be reached: .*[Rr]efused"):
+        read_list(server_at(api.url), "Pod")
+    assert WAITED == []
+
+
+def test_a_redirection_is_not_followed(server_at: ServerAt) -> None:
+    answer = Response(302, headers={"Location": "http://elsewhere.example.com/"})
+    with serving(lambda *_: answer) as api, pytest.raises(ClusterError, match="redirection"):
+        read_list(server_at(api.url), "Pod")
+
+
+def test_nulls_are_absent_fields(server_at: ServerAt) -> None:
+    """The API server prints ``drivers: null`` for nodes without CSI."""
+    item = {"metadata": {"name": "n1", "labels": None, "creationTimestamp": None}, "spec": {"drivers": None}}
+    body = json.dumps({"kind": "CSINodeList", "metadata": {"resourceVersion": "1"}, "items": [item]}).encode()
+    nothing = json.dumps({"kind": "CSIDriverList", "metadata": {"resourceVersion": "1"}, "items": None}).encode()
+    answers = [
+        for_path(f"/apis/storage.k8s.io/v1/{name}", Response(body=b))
+        for name, b in (("csinodes", body), ("csidrivers", nothing))
+    ]
+    with serving(*answers) as api:
+        assert names(read_list(server_at(api.url), "CSINode")) == ["n1"]
+        assert read_list(server_at(api.url), "CSIDriver").objects == ()
+
+
+def test_another_shape_is_told(server_at: ServerAt) -> None:
+    body = b'{"kind":"NodeList","metadata":{},"items":[{"spec":{"taints":"none"}}]}'
+    with serving(lambda *_: Response(body=body)) as api, pytest.raises(ClusterError, match=r"Expected `array`.*taints"):
+        read_list(server_at(api.url), "Node")
+
+
+def test_annotations_and_managed_fields_are_not_kept(server_at: ServerAt) -> None:
+    with serving(replayed) as api:
+        nodes = read_list(server_at(api.url), "Node").objects
+    assert all(not node.metadata.annotations for node in nodes)  # type: ignore[attr-defined]

@@ -1,0 +1,104 @@
+"""The command line on a live cluster: the default source, its namespace, what it says, --watch, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
+
+from kschedctl.cli.main import main
+from kschedctl.sources import live_follow, live_http
+
+Run = Callable[..., tuple[int, str, str]]
+CLAIMS = "/api/v1/persistentvolumeclaims"
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line against a server that gives these answers, else the recorded ones."""
+
+    def run(*arguments: str, answers: tuple[Answer, ...] = ()) -> tuple[int, str, str]:
+        with serving(*answers, replayed) as api:
+            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+            code = main(arguments)
+            assert {method for method, _, _ in api.requests} <= {"GET"}
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_live_cluster_is_the_default(run: Run) -> None:
+    code, out, err = run("explain", "p01-cpu", "-o", "json")
+    assert (code, err) == (1, "")
+    assert json.loads(out)["pod"] == "lab/p01-cpu"
+    code, out, _ = run("explain")
+    assert out.startswith("30 pods pending in namespace lab")
+    assert run("explain", "shop/nope")[2].startswith('error: pod "shop/nope" not found')
+
+
+def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
+    refused = status(403, "persistentvolumeclaims is forbidden")
+    answers = (for_path(CLAIMS, refused), for_path("/api/v1/namespaces/lab/persistentvolumeclaims", refused))
+    for arguments in (["lab/p01-cpu"], ["-A"]):
+        for form in ("table", "wide", "json", "yaml", "markdown"):
+            _, out, _ = run("explain", *arguments, "-o", form, answers=answers)
+            said = " ".join(out.split())
+            assert "plugin VolumeBinding (PersistentVolumeClaim: persistentvolumeclaims is forbidden)" in said, form
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (recorded_error("401-bad-token"), "does not accept our credentials: Unauthorized"),
+        (recorded_error("403-nobody-list-nodes"), 'User "nobody" cannot list'),
+        (Response(302), "redirection"),
+        (Response(body=b"<html>"), "something else than was asked for"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_exit_code_3(
+    answer: Response, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
+    code, out, err = run("explain", answers=(lambda *_: answer,))
+    assert (code, out) == (3, "")
+    assert words in err
+    assert err.startswith("error: http://127.0.0.1:")
+    assert err.count("\n") == 1
+
+
+def test_files_need_no_cluster(run: Run, tmp_path: Path) -> None:
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": {"containers": []}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    assert "web" in run("explain", "web", "-f", str(tmp_path / "pod.json"), answers=(lambda *_: status(500, "no"),))[1]
+    assert run("explain", "--watch", "--demo")[2] == "error: --watch: only a live cluster can be watched\n"
+
+
+def event(kind: str, version: int, **spec: Any) -> bytes:
+    metadata = {"name": "p01-cpu", "namespace": "lab", "resourceVersion": str(version)}
+    containers = [{"name": "c", "resources": {"requests": {"cpu": spec.pop("cpu", "6")}}}]
+    pod = {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": containers, **spec},
+        "status": {"phase": "Pending"},
+    }
+    return json.dumps({"type": kind, "object": pod}).encode() + b"\n"
+
+
+def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pod again says nothing new; smaller, it fits; then it is bound, and the watch is over."""
+    monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
+    chunks = (event("MODIFIED", 1500), event("MODIFIED", 1501, cpu="1m"), event("MODIFIED", 1502, nodeName="w1"))
+    watching = for_path("/api/v1/pods", Response(chunks=chunks, pause=2.0), Response(hang=1, chunks=()), watch=True)
+    code, out, err = run("explain", "p01-cpu", "--watch", "-o", "json", answers=(watching,))
+    assert (code, err) == (0, "")
+    documents, decoder = [], json.JSONDecoder()
+    while out.strip():
+        document, end = decoder.raw_decode(out.lstrip())
+        documents.append(document)
+        out = out.lstrip()[end:]
+    assert [document["verdict"] for document in documents] == ["Unschedulable", "Schedulable", "Bound"]

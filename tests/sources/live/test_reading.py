@@ -1,0 +1,225 @@
+"""A live cluster as one picture: what is asked for, what is missing, what changed meanwhile, how it is scheduled."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from api_server import Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
+
+import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.errors import ClusterError
+from kschedctl.sources.live import Connection
+from kschedctl.sources.live_http import Server
+from kschedctl.sources.live_reading import Wishes, read_live
+
+ServerAt = Callable[..., Server]
+CLAIMS, CONFIG_MAPS = "/api/v1/persistentvolumeclaims", "/api/v1/namespaces/kube-system/configmaps"
+SCHEDULER_PODS = "/api/v1/namespaces/kube-system/pods"
+PENDING = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
+FORBIDDEN = status(403, 'persistentvolumeclaims is forbidden: User "nobody" cannot list', "Forbidden")
+GATES = "StorageCapacityScoring=true,DRAExtendedResource=false,KubeletOnlyGate=true"
+CONFIGURATION = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    filter: {disabled: [{name: NodeResourcesFit}]}
+"""
+
+
+def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:
+    """The cluster, and the paths that were asked for."""
+    with serving(*answers, replayed) as api:
+        connection = Connection(server_at(api.url), "here", "lab")
+        return read_live(connection, Wishes(**wishes)).cluster(), api.paths(watch=True)
+
+
+def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:
+    live, _ = read(server_at)
+    files = kschedctl.Cluster.from_objects(PENDING["objects"])
+    for pod in PENDING["messages"]:
+        assert kschedctl.explain(live, pod).to_dict() == kschedctl.explain(files, pod).to_dict(), pod
+
+
+def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
+    with serving(replayed) as api:
+        read_live(Connection(server_at(api.url), "here", "lab"))
+    assert {method for method, _, _ in api.requests} == {"GET"}
+    assert not {"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/events"} & set(api.paths())
+    plugins = "plugins: {multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}}"
+    document = f"kind: KubeSchedulerConfiguration\nprofiles: [{{schedulerName: default-scheduler, {plugins}}}]"
+    configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", **yaml.safe_load(document)}
+    _, paths = read(server_at, configuration=configuration)
+    lists = {path.rpartition("/")[2] for path in paths if "kube-" not in path}
+    assert lists == {"version", "pods", "nodes", "namespaces", "priorityclasses"}
+
+
+def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
+    within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
+    cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
+    assert cluster.unread == {"PersistentVolumeClaim": 'persistentvolumeclaims is forbidden: User "nobody" cannot list'}
+    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
+    named = [line.split()[1] for line in report["notReplayed"]]
+    assert named == ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
+    assert all("persistentvolumeclaims is forbidden" in line for line in report["notReplayed"])
+    claimless = kschedctl.explain(cluster, "lab/p16-pvc-missing").to_dict()
+    assert "not found" not in (claimless["message"] or "")
+
+
+def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
+    own = Response(body=b'{"kind":"PersistentVolumeClaimList","metadata":{"resourceVersion":"1429"},"items":[]}')
+    within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
+    cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
+    assert cluster.unread == {}
+    assert cluster.partly_read["PersistentVolumeClaim"].startswith("only those of namespace lab: ")
+    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
+    assert report["notReplayed"][0].startswith("a part of plugin NodeVolumeLimits (PersistentVolumeClaim: only those")
+
+
+def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
+    def no_devices(path: str, query: dict[str, str]) -> Response | None:
+        return recorded_error("404-unknown-group") if path.startswith("/apis/resource.k8s.io/") else None
+
+    cluster, _ = read(server_at, no_devices)
+    assert set(cluster.unread) == {"ResourceClaim", "DeviceClass", "ResourceSlice"}
+    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
+    assert [line for line in report["notReplayed"] if line.startswith("plugin")] == [
+        "plugin DynamicResources (ResourceClaim: the cluster has no resourceclaims in resource.k8s.io/v1 or "
+        "resource.k8s.io/v1beta2)"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["nodes", "pods"])
+def test_without_nodes_or_pods_there_is_no_answer(kind: str, server_at: ServerAt) -> None:
+    refused = recorded_error(f"403-nobody-list-{kind}")
+    within = for_path("/api/v1/namespaces/lab/pods", recorded_error("403-nobody-namespaced"))
+    with pytest.raises(ClusterError, match=f"{kind} is forbidden.*Permissions"):
+        read(server_at, for_path(f"/api/v1/{kind}", refused), within)
+
+
+def test_lists_of_one_moment_are_not_watched(server_at: ServerAt) -> None:
+    cluster, paths = read(server_at)
+    assert cluster.picture is not None
+    assert set(cluster.picture.resource_versions.values()) == {"1429"}
+    assert paths.count("/api/v1/nodes") == 1
+
+
+def event(kind: str, **metadata: Any) -> bytes:
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "status": {"allocatable": {"cpu": "1"}}}
+    return json.dumps({"type": kind, "object": node}).encode() + b"\n"
+
+
+def later_nodes() -> Answer:
+    """The recorded nodes as if they had been listed a moment before all else."""
+    body = next(r["body"] for r in recordings() if r["request"] == "/api/v1/nodes")
+    return for_path(
+        "/api/v1/nodes", Response(body=body.replace('"resourceVersion":"1429"', '"resourceVersion":"1400"').encode())
+    )
+
+
+def test_what_changed_in_between_is_taken_in_and_said(server_at: ServerAt) -> None:
+    events = (
+        event("ADDED", name="fresh", resourceVersion="1410"),
+        event("MODIFIED", name="w1", resourceVersion="1411", labels={"new": "label"}),
+        event("DELETED", name="w2", resourceVersion="1412"),
+        event("BOOKMARK", resourceVersion="1420"),
+    )
+    watching = for_path("/api/v1/nodes", Response(chunks=(b"".join(events)[:100], b"".join(events)[100:])), watch=True)
+    cluster, _ = read(server_at, later_nodes(), watching)
+    names = [node.metadata.name for node in cluster.nodes]
+    assert "fresh" in names
+    assert "w2" not in names
+    assert names == sorted(names)
+    assert next(n for n in cluster.nodes if n.metadata.name == "w1").metadata.labels == {"new": "label"}
+    assert cluster.picture is not None
+    assert cluster.picture.changed == {"Node": 3}
+    assert cluster.picture.resource_versions["Node"] == "1420"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(403, "cannot watch"),
+        Response(chunks=(event("ADDED", name="half", resourceVersion="1410"), b'{"type":"AD'), cut=1),
+        Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n',)),
+        Response(chunks=(b"nonsense\n",)),
+    ],
+)
+def test_when_it_is_not_known_what_changed_that_is_said(fault: Response, server_at: ServerAt) -> None:
+    cluster, _ = read(server_at, later_nodes(), for_path("/api/v1/nodes", fault, watch=True))
+    assert cluster.warnings == ("what changed while the cluster was read is not known of nodes",)
+    assert "half" not in [node.metadata.name for node in cluster.nodes]
+
+
+def config_map(text: str) -> Response:
+    return Response(body=json.dumps({"kind": "ConfigMap", "data": {"other": "x", "config.yaml": text}}).encode())
+
+
+def scheduler_pod(*command: str, config_map: str = "") -> Response:
+    volume = {"name": "c"} | ({"configMap": {"name": config_map}} if config_map else {"hostPath": {"path": "/etc"}})
+    container = {"command": ["kube-scheduler", *command], "volumeMounts": [{"name": "c", "mountPath": "/etc/sched"}]}
+    pods = {"items": [{"spec": {"containers": [container], "volumes": [volume]}}]}
+    return Response(body=json.dumps(pods).encode())
+
+
+def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None:
+    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION)))
+    assert cluster.kube_version == "1.36"
+    assert cluster.picture is not None
+    assert cluster.picture.leader == "vm_b4321c6d-30f1-4496-af8b-af73a44d19f2"
+    assert cluster.picture.configured_by == "ConfigMap kube-system/scheduler-config"
+    assert kschedctl.explain(cluster, "lab/p01-cpu").to_dict()["verdict"] == "Schedulable"
+
+
+def test_the_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
+    pods = scheduler_pod("--config=/etc/sched/config.yaml", "--feature-gates", GATES, config_map="mine")
+    mine = for_path(f"{CONFIG_MAPS}/mine", config_map(CONFIGURATION))
+    cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods), mine, feature_gates={"DRAExtendedResource": True})
+    assert cluster.picture is not None
+    assert cluster.picture.configured_by == "ConfigMap kube-system/mine"
+    assert cluster.feature_gates == {"StorageCapacityScoring": True, "DRAExtendedResource": True}
+
+
+def test_a_configuration_that_is_none_is_passed_over(server_at: ServerAt) -> None:
+    broken = CONFIGURATION.replace("disabled: [{name: NodeResourcesFit}]", "enabled: [{name: NoSuchPlugin}]")
+    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(broken)))
+    assert cluster.configuration is None
+    assert cluster.warnings[0].startswith("ConfigMap kube-system/scheduler-config: ")
+
+
+def test_a_configuration_that_cannot_be_read_is_told(server_at: ServerAt) -> None:
+    pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml"))
+    stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
+    cluster, _ = read(server_at, pods, stray)
+    assert cluster.configuration is None
+    assert cluster.warnings[0].startswith(
+        "kube-scheduler runs with --config=/etc/sched/config.yaml, which cannot be read"
+    )
+    assert read(server_at, pods, configuration=yaml.safe_load(CONFIGURATION))[0].warnings == ()
+
+
+def test_a_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -> None:
+    stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
+    cluster, paths = read(server_at, for_path(SCHEDULER_PODS, scheduler_pod()), stray)
+    assert cluster.configuration is None
+    assert not any("configmaps" in path for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("minor", "replayed_as", "warned"),
+    [("31+", "1.31", False), ("12", "1.30", True), ("99", "1.36", True), ("?", "1.36", True)],
+)
+def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool, server_at: ServerAt) -> None:
+    body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}).encode()
+    cluster, _ = read(server_at, for_path("/version", Response(body=body)))
+    assert cluster.kube_version == replayed_as
+    assert bool(cluster.warnings) is warned
+    assert read(server_at, for_path("/version", Response(body=body)), kube_version="1.33")[0].kube_version == "1.33"

@@ -1,0 +1,35 @@
+"""Pending pods that wait for the same reasons are one group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.pending import pending_pods
+
+NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
+EXTENDER = {"urlPrefix": "https://x.example", "filterVerb": "filter"}
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "extenders": [EXTENDER],
+}
+
+
+def pod(name: str, cpu: str) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
+
+
+def test_groups_by_cause_with_a_command_each_and_what_was_left_out_once() -> None:
+    documents = [NODE, pod("fits", "1"), pod("large", "3"), pod("larger", "4")]
+    cluster = kschedctl.Cluster.from_objects(documents, config=CONFIGURATION)
+    report = pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test", lambda pod: f"explain {pod}")
+    assert [(group.verdict, group.pods, group.next) for group in report.groups] == [
+        ("Unschedulable", ("shop/large", "shop/larger"), "explain shop/large"),
+        ("Schedulable", ("shop/fits",), "explain shop/fits"),
+    ]
+    assert report.groups[0].cause == "1 Insufficient cpu"
+    assert report.not_replayed == ("extender https://x.example",)
+    assert report.scope == "in the test"
