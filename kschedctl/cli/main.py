@@ -30,6 +30,9 @@ COMMANDS = {
     "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
     "simulate": "Where would the pods of these manifests go?",
     "capacity": "How many more of these pods fit, and what stops the next one?",
+    "drain": "Where would the pods of these nodes go, and what keeps them from being drained?",
+    "failures": "What would not fit any more if a node, a zone or a pool were lost?",
+    "whatif": "What would these changes of the cluster do to its pods?",
     "demo": "A short tour of the embedded demo cluster.",
     "completion": "Print the completion script of a shell.",
 }

@@ -10,7 +10,10 @@ from typing import Any
 from kschedctl.errors import UsageError
 from kschedctl.render.printable import printable
 from kschedctl.reports.capacity import Capacity
+from kschedctl.reports.drain import Drain
+from kschedctl.reports.failures import Failures
 from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.whatif import WhatIf
 
 Rows = Iterable[Sequence[object]]
 _FORMULA = ("=", "+", "-", "@")
@@ -51,8 +54,36 @@ def _capacity(report: Capacity) -> Iterator[Sequence[object]]:
             yield shape.shape, shape.fits, node, pods
 
 
+def _drain(report: Drain) -> Iterator[Sequence[object]]:
+    for moved in report.moved:
+        yield moved.pod, "Moved", moved.source, moved.target, ""
+    for group in report.unplaced:
+        for pod in group.pods:
+            yield pod, group.verdict, "", "", group.message
+    for blocked in report.blocked:
+        yield blocked.pod, "Blocked", blocked.node, "", blocked.why
+    for evicted in report.evicted:
+        yield evicted.pod, "Evicted", evicted.node, "", f"for {evicted.by}"
+    for lost in report.lost:
+        yield lost, "Lost", "", "", ""
+
+
+def _failures(report: Failures) -> Iterator[Sequence[object]]:
+    for rank, failure in enumerate(report.failures, 1):
+        counts = (failure.displaced, failure.unplaced, failure.evicted, failure.lost)
+        yield rank, failure.name, len(failure.nodes), *counts
+
+
+def _whatif(report: WhatIf) -> Iterator[Sequence[object]]:
+    for change in report.changes:
+        yield change.pod, change.change, change.before, change.after, change.message
+
+
 TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
     "Simulation": (("pod", "verdict", "node", "tied", "message"), _simulation),
     "Capacity": (("shape", "fits", "node", "pods"), _capacity),
+    "Drain": (("pod", "what", "from", "to", "message"), _drain),
+    "Failures": (("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), _failures),
+    "WhatIf": (("pod", "change", "before", "after", "message"), _whatif),
 }
 """The kind of a document -> the header of its table, and what makes the rows."""

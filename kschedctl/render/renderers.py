@@ -20,6 +20,10 @@ PAGES = {
     "LintRules": "lint_rules:rule_list_page",
     "LintRule": "lint_rules:rule_page",
     "Simulation": "simulation:simulation_page",
+    "Capacity": "capacity:capacity_page",
+    "Drain": "drain:drain_page",
+    "Failures": "failures:failures_page",
+    "WhatIf": "whatif:whatif_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

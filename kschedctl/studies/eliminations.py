@@ -51,14 +51,14 @@ def _node(cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
     return NodeReport(
         name=node.metadata.name,
         zone=zone_key(node)[1],
-        pool=_pool(labels),
+        pool=pool_of(labels),
         feasible=row in totals,
         refusals=() if row in totals else tuple(_refusals(cycle, row)),
         total=totals.get(row),
     )
 
 
-def _pool(labels: Mapping[str, str]) -> str:
+def pool_of(labels: Mapping[str, str]) -> str:
     """The node pool, as far as labels tell."""
     by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
     return next((by_name[name] for name in POOL_NAMES if name in by_name), "")

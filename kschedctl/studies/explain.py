@@ -57,10 +57,10 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         if not isinstance(converted, Pod):
             raise InputError("not a Pod", where=str(pod.get("kind")))
         pod = converted
-    pod = namespaced(pod)
-    if not pod.metadata.uid:  # not created yet
-        pod = admit_priority(pod, scheduler.cluster.priority_classes)
-    return scheduler.view.admitted(scheduler.view.stored(pod))
+    incoming: Pod = namespaced(pod)
+    if not incoming.metadata.uid:  # not created yet
+        incoming = admit_priority(incoming, scheduler.cluster.priority_classes)
+    return scheduler.view.admitted(scheduler.view.stored(incoming))
 
 
 def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
