@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
-from kschedctl.cli.options import Source, View, with_options
+from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
@@ -19,7 +19,7 @@ from kschedctl.studies.nodes import find_nodes
 def drain(
     *,
     source: Source,
-    view: View,
+    result: Output,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[
         str, typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes with such labels.")
@@ -40,4 +40,4 @@ def drain(
     chosen = find_nodes(cluster, nodes or (), selector)
     with bars() as progress:
         report = study.drain(cluster, chosen, seed=seed, sampling=sampling, progress=progress)
-    return view.answer(report, SCHEDULES if report.safe else DOES_NOT_SCHEDULE)
+    return result.answer(report, SCHEDULES if report.safe else DOES_NOT_SCHEDULE)

@@ -150,13 +150,12 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class View:
+class Output:
     """How to show the answer, and what to say besides."""
 
     output: Annotated[Format, typer.Option("-o", "--output", metavar=_choice(Format), help="Form of the answer.")] = (
         Format.TABLE
     )
-    nodes: Annotated[bool, typer.Option("--nodes", help="Show every node, not only the nearest to fitting.")] = False
     color: Annotated[
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -166,13 +165,26 @@ class View:
     def answer(self, document: Any, exit_code: int = 0) -> Answer:
         """The document, shown as was asked for."""
         wide = self.output is Format.WIDE
-        style = Style(width=_width(wide), color=self._colored(), wide=wide, all_nodes=self.nodes)
+        style = Style(width=_width(wide), color=self._colored(), wide=wide, all_nodes=self._all_nodes())
         return Answer(document, self.output.value, style, exit_code)
 
     def _colored(self) -> bool:
         if self.color is Color.AUTO:
             return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return self.color is Color.ALWAYS
+
+    def _all_nodes(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class View(Output):
+    """The same for answers that are about single nodes."""
+
+    nodes: Annotated[bool, typer.Option("--nodes", help="Show every node, not only the nearest to fitting.")] = False
+
+    def _all_nodes(self) -> bool:
+        return self.nodes
 
 
 def _width(wide: bool) -> int:

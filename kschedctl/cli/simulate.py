@@ -8,7 +8,7 @@ import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
 from kschedctl.cli.manifests import read_manifests
-from kschedctl.cli.options import Source, View, with_options
+from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import Repeat, Run
 from kschedctl.errors import UsageError
@@ -21,7 +21,7 @@ def simulate(
     source: Source,
     run: Run,
     repeat: Repeat,
-    view: View,
+    result: Output,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
     ] = None,
@@ -52,4 +52,4 @@ def simulate(
             workers=run.workers,
             progress=progress,
         )
-    return view.answer(report, DOES_NOT_SCHEDULE if report.unplaced else SCHEDULES)
+    return result.answer(report, DOES_NOT_SCHEDULE if report.unplaced else SCHEDULES)

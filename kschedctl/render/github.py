@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.render.printable import printable
 from kschedctl.reports.findings import Finding, Findings
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -21,10 +22,10 @@ def _command(finding: Finding) -> str:
 
 
 def _escaped(text: str, property_: bool = False) -> str:
-    """As the runner decodes it.
+    """As the runner decodes it, control characters written as escapes.
 
     >>> _escaped("50%\\nof a:b", property_=True)
     '50%25%0Aof a%3Ab'
     """
-    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    text = "%0A".join(map(printable, text.replace("%", "%25").splitlines()))
     return text.replace(":", "%3A").replace(",", "%2C") if property_ else text

@@ -23,11 +23,10 @@ def to_sarif(report: Findings) -> str:
     driver = {
         "name": "kschedctl",
         "version": report.tool_version,
-        "informationUri": "https://pypi.org/project/kschedctl/",
         "rules": [_rule(rule) for rule in report.rules],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
 def _rule(rule: FoundRule) -> dict[str, Any]:

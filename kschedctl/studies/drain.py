@@ -1,15 +1,14 @@
 """Nodes drained as ``kubectl drain`` does it: cordoned, their pods evicted as far as budgets allow, and placed anew.
 
 Upstream: staging/src/k8s.io/kubectl/pkg/drain and pkg/registry/core/pod/storage/eviction.go (v1.36). An evicted pod's
-successor counts as healthy as soon as it has a node. Pods of DaemonSets and static pods stay; pods that nobody makes anew
-are lost, as with --force.
+successor counts as healthy as soon as it has a node. Pods of DaemonSets and static pods stay; pods that nobody makes
+anew are lost, as with --force.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.cluster import Cluster

@@ -377,7 +377,7 @@ def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
     host: Object = {"hostNetwork": True} if name != "cni" else {}
     spec = {"tolerations": [{"operator": "Exists"}], **host}
     pools = tuple(pool.name for pool in POOLS)
-    image = f"registry.k8s.io/{name}:v1.36.2"
+    image = f"registry.example.com/{name}:v1.36.2"
     priority = "system-node-critical"
     return Workload(
         "DaemonSet", "kube-system", name, nodes, image, cpu, memory, 0, pools, priority, apart=True, spec=spec

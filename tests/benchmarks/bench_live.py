@@ -1,0 +1,155 @@
+"""A big cluster served from loopback: reading it and saving a snapshot, and explaining a pod from the snapshot.
+
+    python tests/benchmarks/make_cluster.py /tmp/bigcluster
+    python tests/benchmarks/bench_live.py /tmp/bigcluster [--pod bench/pending-plain]
+
+Each measurement is a process of its own: wall time and peak memory as the kernel counts them. The official client's
+typed lists are measured on a tenth of the pods and nodes in the same run, as all of them would take too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live_lists import paths, plural
+
+SCRIPTS = Path(sys.executable).parent
+CLIENT = """
+import sys
+from kubernetes import client, config
+config.load_kube_config(sys.argv[1])
+core = client.CoreV1Api()
+for read in (core.list_node, core.list_pod_for_all_namespaces):
+    token, count = None, 0
+    while True:
+        page = read(limit=500, _continue=token)
+        count += len(page.items)
+        token = page.metadata._continue
+        if not token:
+            break
+"""
+
+
+class List(msgspec.Struct):
+    """A list whose items stay JSON."""
+
+    items: list[msgspec.Raw]
+
+
+class Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class Pages:
+    """The pages of each list, as an API server would send them, from files that hold one kind each."""
+
+    def __init__(self, folder: Path, share: int = 1) -> None:
+        self.lists: dict[str, tuple[str, list[msgspec.Raw]]] = {}
+        for file in sorted(folder.glob("*.json")):
+            items = msgspec.json.decode(file.read_bytes(), type=List).items
+            if items:
+                kind = msgspec.json.decode(items[0], type=Kind).kind
+                found = items[:: share if kind in ("Pod", "Node") else 1]
+                self.lists[f"/{plural(kind)}"] = kind, [msgspec.Raw(bytes(item)) for item in found]
+
+    def respond(self, target: str) -> bytes:
+        parts = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        if parts.path == "/version":
+            return b'{"major":"1","minor":"36","gitVersion":"v1.36.2"}'
+        kind, items = self.lists.get(f"/{parts.path.rpartition('/')[2]}", ("", []))
+        start, limit = int(query.get("continue", 0)), int(query.get("limit", len(items) or 1))
+        end = start + limit
+        metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(items) else {})
+        document = {"kind": f"{kind or KINDS.get(parts.path, '')}List", "metadata": metadata, "items": items[start:end]}
+        return msgspec.json.encode(document)
+
+
+KINDS = {path: kind for kind in VERSIONS for path in paths(kind)}
+
+
+@contextmanager
+def serving(pages: Pages) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = pages.respond(self.path)
+            self.send_response(200 if "configmaps" not in self.path and "leases" not in self.path else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+def measured(title: str, command: Sequence[str]) -> None:
+    """Run a command; print its wall time, processor time and peak memory."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, code, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    cpu = usage.ru_utime + usage.ru_stime
+    print(
+        f"{title:44} {wall:6.2f} s wall  {cpu:6.2f} s cpu  {usage.ru_maxrss / 1024:7.0f} MiB  exit {os.waitstatus_to_exitcode(code)}"
+    )
+
+
+def kubeconfig(url: str, folder: str) -> str:
+    path = Path(folder) / "kubeconfig"
+    clusters = [{"name": "c", "cluster": {"server": url}}]
+    contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
+    users = [{"name": "u", "user": {"token": "t"}}]
+    path.write_text(json.dumps({"current-context": "c", "clusters": clusters, "contexts": contexts, "users": users}))
+    return str(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pod", default="bench/pending-plain")
+    arguments = parser.parse_args()
+    program = str(SCRIPTS / "kschedctl")
+    with tempfile.TemporaryDirectory() as folder:
+        snapshot = f"{folder}/snapshot"
+        with serving(Pages(arguments.folder)) as url:
+            config = kubeconfig(url, folder)
+            measured("snapshot save, live", [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot])
+        print(f"{'the file':44} {os.path.getsize(snapshot) / 2**20:6.1f} MiB")
+        for number in range(3):
+            run = [program, "explain", arguments.pod, "--snapshot", snapshot]
+            measured(f"explain --snapshot, cold, run {number + 1}", run)
+        measured("explain -f, from the JSON", [program, "explain", arguments.pod, "-f", str(arguments.folder)])
+        with serving(Pages(arguments.folder, share=10)) as url:
+            config = kubeconfig(url, folder)
+            run = [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot]
+            measured("snapshot save, a tenth of it", run)
+            measured("official client, typed, a tenth of it", [sys.executable, "-c", CLIENT, config])
+
+
+if __name__ == "__main__":
+    main()
