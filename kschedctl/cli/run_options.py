@@ -1,4 +1,4 @@
-"""The options of the commands that run the scheduler forward, and what they share."""
+"""The options of the commands that run the scheduler forward."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ from kschedctl.studies.parallel import Workers
 
 
 @dataclass(frozen=True)
-class Run:
-    """How to run it, and on what."""
+class Spread:
+    """Where independent scenarios run."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
-    sampling: Annotated[
-        bool,
-        typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them."),
-    ] = False
     jobs: Annotated[
-        int,
-        typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core."),
+        int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core.")
     ] = 0
     dask: Annotated[
         str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
@@ -30,20 +25,25 @@ class Run:
 
     @property
     def workers(self) -> Workers:
+        """Raises UsageError."""
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
 
 
 @dataclass(frozen=True)
-class Repeat:
-    """How often."""
+class Run(Spread):
+    """How to run it, and how often."""
 
+    sampling: Annotated[
+        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
+    ] = False
     runs: Annotated[
         int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
     ] = 1
 
-    def checked(self) -> int:
+    def times(self) -> int:
+        """How often. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
         return self.runs

@@ -10,7 +10,7 @@ from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Repeat, Run
+from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
 from kschedctl.studies import simulate as study
 
@@ -20,7 +20,6 @@ def simulate(
     *,
     source: Source,
     run: Run,
-    repeat: Repeat,
     result: Output,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
@@ -45,7 +44,7 @@ def simulate(
             cluster,
             manifests,
             seed=run.seed,
-            runs=repeat.checked(),
+            runs=run.times(),
             sampling=run.sampling,
             rollout=rollout,
             pending=pending,

@@ -50,7 +50,7 @@ class Simulation:
     """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
 
     ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
-    has to go.
+    has to go. ``gone`` are the pods that went, and of which nobody waits for another node.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Simulation:
         self.budgets = Budgets(self.view)
         self.interrupted = False
         self.preemption = preemption
+        self.gone: set[int] = set()
         self._failed: dict[int, int] = {}
         self._gates: dict[str, list[PreEnqueuePlugin]] = {}
 
@@ -139,14 +140,19 @@ class Simulation:
         self.view.assume(position, row)
 
     def evict(self, positions: Sequence[int]) -> None:
-        """Take pods off their nodes; their devices are free again, their disruption budgets spent."""
+        """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
+        self.budgets.gone(positions)
+        self.take_down(positions)
+
+    def take_down(self, positions: Sequence[int]) -> None:
+        """The same by whoever owns the pods, which no budget restrains."""
         for position in positions:
             self.view.forget(position)
-        self.budgets.gone(positions)
         self.release(positions)
+        self.gone.update(positions)
 
     def release(self, positions: Sequence[int]) -> None:
-        """Free the devices of pods that are gone."""
+        """Free the devices of pods that have no node any more."""
         pods = self.view.pods
         if any(pods.infos[pods.info[position]].spec.resource_claims for position in positions):
             release(self.view, positions)

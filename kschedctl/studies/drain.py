@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.edits import owner_of, returns, workload_of
 from kschedctl.studies.nodes import cordoned
 from kschedctl.studies.parallel import UNSEEN, Progress
@@ -83,16 +83,25 @@ class Draining:
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Evict what may be evicted and place it, again and again until nothing moves."""
-        moving = True
-        while moving and not self.simulation.interrupted:
-            moving = False
-            for position in list(self.evictable):
-                if self.refusal(position):
-                    continue
+        try:
+            while self._evict_all(done) or self._place(self._waiting()):
+                pass
+        except KeyboardInterrupt:
+            self.simulation.interrupted = True
+        else:
+            self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting())}
+
+    def _waiting(self) -> list[int]:
+        return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
+
+    def _evict_all(self, done: Callable[[int], None]) -> bool:
+        """Whether one of them could be evicted."""
+        going = [position for position in list(self.evictable) if not self.refusal(position)]
+        for position in going:
+            if not self.refusal(position):
                 self._evict(position)
-                moving = True
                 done(1)
-            moving |= self._place([p for p, outcome in self.outcomes.items() if outcome.row < 0])
+        return bool(going)
 
     def blocked(self) -> list[BlockedPod]:
         """The pods that could not be evicted."""
@@ -127,6 +136,7 @@ class Draining:
         self.evictable.remove(position)
         self.simulation.evict([position])
         if returns(pod):
+            self.simulation.gone.remove(position)
             self._place([position])
         elif pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
@@ -134,11 +144,12 @@ class Draining:
     def _place(self, positions: Sequence[int]) -> bool:
         """Whether one of them got a node."""
         moved = False
-        for outcome in self.simulation.run(positions):
-            self.outcomes[outcome.position] = outcome
+        for position in self.simulation.queue(positions):
+            outcome = self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+            self.outcomes[position] = outcome
             if outcome.row >= 0:
                 moved = True
-                self.simulation.budgets.back([outcome.position])
+                self.simulation.budgets.back([position])
         return moved
 
 

@@ -75,9 +75,7 @@ class Rollout:
 
     def _take_down(self, positions: list[int]) -> None:
         bound = [position for position in positions if self.simulation.view.pods.node[position] >= 0]
-        for position in bound:
-            self.simulation.view.forget(position)
-        self.simulation.release(bound)
+        self.simulation.take_down(bound)
         self.old = [position for position in self.old if position not in set(positions)]
 
 
@@ -117,5 +115,6 @@ def roll_out(
 
 def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
     for rollout in rollouts:
+        rollout.simulation.gone.update(rollout.coming)
         for position in rollout.coming:
             yield Outcome(position, NOT_CREATED, message="not created: the rollout waits for other pods")

@@ -13,7 +13,7 @@ from kschedctl.api.workloads import KINDS, decode, identity
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.reports import simulation as reports
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation import Outcome, Simulation
 from kschedctl.studies.creation import create
 from kschedctl.studies.edits import added, with_pods
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
@@ -65,12 +65,9 @@ def simulate(
 
 def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None) -> reports.Simulation:
     """One run of the simulation."""
-    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
+    before = scene.scheduler.view.requested
+    simulation, rollouts, outcomes = deploy(scene, seed, done)
     view = simulation.view
-    before = view.requested.copy()
-    position = view.pods.index
-    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in scene.changes]
-    outcomes = roll_out(rollouts, simulation, [position[key] for key in scene.others], done)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
@@ -89,6 +86,17 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
         not_replayed=left_out(scene.scheduler),
         interrupted=simulation.interrupted,
     )
+
+
+def deploy(
+    scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+) -> tuple[Simulation, list[Rollout], list[Outcome]]:
+    """The simulation when nothing moves any more, how each workload fared, and what became of each pod."""
+    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
+    position = simulation.view.pods.index
+    rollouts = [Rollout(change, simulation, lambda pod: position[pod.key]) for change in scene.changes]
+    outcomes = roll_out(rollouts, simulation, [position[key] for key in scene.others], done)
+    return simulation, rollouts, outcomes
 
 
 def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:

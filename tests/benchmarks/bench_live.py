@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +71,8 @@ class Pages:
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         if parts.path == "/version":
             return b'{"major":"1","minor":"36","gitVersion":"v1.36.2"}'
+        if "labelSelector" in query:  # the scheduler's own pods: none
+            return b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[]}'
         kind, items = self.lists.get(f"/{parts.path.rpartition('/')[2]}", ("", []))
         start, limit = int(query.get("continue", 0)), int(query.get("limit", len(items) or 1))
         end = start + limit
@@ -83,14 +84,15 @@ class Pages:
 KINDS = {path: kind for kind in VERSIONS for path in paths(kind)}
 
 
-@contextmanager
-def serving(pages: Pages) -> Iterator[str]:
+def serve(pages: Pages) -> None:
+    """Print the address and answer until the process is ended."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             body = pages.respond(self.path)
-            self.send_response(200 if "configmaps" not in self.path and "leases" not in self.path else 404)
+            self.send_response(404 if "configmaps" in self.path or "leases" in self.path else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -100,11 +102,20 @@ def serving(pages: Pages) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()
+
+
+@contextmanager
+def serving(folder: Path, share: int = 1) -> Iterator[str]:
+    """A server in a process of its own, so that its memory is not counted."""
+    command = [sys.executable, __file__, str(folder), "--serve", str(share)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
 
 
 def measured(title: str, command: Sequence[str]) -> None:
@@ -114,9 +125,8 @@ def measured(title: str, command: Sequence[str]) -> None:
     _, code, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     cpu = usage.ru_utime + usage.ru_stime
-    print(
-        f"{title:44} {wall:6.2f} s wall  {cpu:6.2f} s cpu  {usage.ru_maxrss / 1024:7.0f} MiB  exit {os.waitstatus_to_exitcode(code)}"
-    )
+    memory = f"{usage.ru_maxrss / 1024:7.0f} MiB"
+    print(f"{title:44} {wall:6.2f} s wall  {cpu:6.2f} s cpu  {memory}  exit {os.waitstatus_to_exitcode(code)}")
 
 
 def kubeconfig(url: str, folder: str) -> str:
@@ -132,11 +142,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pod", default="bench/pending-plain")
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve:
+        serve(Pages(arguments.folder, arguments.serve))
     program = str(SCRIPTS / "kschedctl")
     with tempfile.TemporaryDirectory() as folder:
         snapshot = f"{folder}/snapshot"
-        with serving(Pages(arguments.folder)) as url:
+        with serving(arguments.folder) as url:
             config = kubeconfig(url, folder)
             measured("snapshot save, live", [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot])
         print(f"{'the file':44} {os.path.getsize(snapshot) / 2**20:6.1f} MiB")
@@ -144,7 +157,7 @@ def main() -> None:
             run = [program, "explain", arguments.pod, "--snapshot", snapshot]
             measured(f"explain --snapshot, cold, run {number + 1}", run)
         measured("explain -f, from the JSON", [program, "explain", arguments.pod, "-f", str(arguments.folder)])
-        with serving(Pages(arguments.folder, share=10)) as url:
+        with serving(arguments.folder, share=10) as url:
             config = kubeconfig(url, folder)
             run = [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot]
             measured("snapshot save, a tenth of it", run)

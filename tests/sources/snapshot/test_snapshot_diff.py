@@ -61,21 +61,11 @@ def test_what_came_went_and_changed() -> None:
     after[2]["spec"]["nodeName"] = "n1"
     after[3] = pod("new")
     lines, _ = differences(after)
+    taints = ("spec.taints", None, '[{"key":"k","effect":"NoSchedule"}]')
+    labels = ('metadata.labels["example.com/x"]', None, '"1"'), ("metadata.labels.pool", '"a"', '"b"')
     assert lines == {
-        (
-            "Node",
-            "n1",
-            "changed",
-            ("spec.taints", None, '[{"key":"k","effect":"NoSchedule"}]'),
-            ("spec.unschedulable", None, "true"),
-        ),
-        (
-            "Node",
-            "n2",
-            "changed",
-            ('metadata.labels["example.com/x"]', None, '"1"'),
-            ("metadata.labels.pool", '"a"', '"b"'),
-        ),
+        ("Node", "n1", "changed", taints, ("spec.unschedulable", None, "true")),
+        ("Node", "n2", "changed", *labels),
         ("Pod", "shop/web", "changed", ("spec.nodeName", None, '"n1"')),
         ("Pod", "shop/gone", "removed"),
         ("Pod", "shop/new", "added"),

@@ -1,0 +1,60 @@
+"""What changes of a cluster do to its pods, as a document: apiVersion kschedctl.dev/v1, kind WhatIf."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.reports.explanation import Document
+
+
+class StepReport(Document, frozen=True):
+    """One step: how many pods lost their node by it, got one after it, and wait when the queue came to rest."""
+
+    step: str
+    displaced: int
+    placed: int
+    pending: int
+    evicted: int
+    notes: tuple[str, ...] = ()
+
+
+class PodChange(Document, frozen=True):
+    """A pod that ends up elsewhere. ``change``: Moved, NewlyPending, NewlyScheduled, Created, Gone.
+
+    ``before`` and ``after`` are nodes, empty for none; ``message`` is why it waits.
+    """
+
+    pod: str
+    workload: str
+    change: str
+    before: str = ""
+    after: str = ""
+    message: str = ""
+
+
+class DomainBalance(Document, frozen=True):
+    """A zone before and after: nodes, pods, and the share in percent of what is offered that is requested."""
+
+    domain: str
+    nodes: tuple[int, int]
+    pods: tuple[int, int]
+    requested: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+
+
+class WhatIf(Document, frozen=True):
+    """``compared`` are the two configurations where two were; then ``before`` is the first and ``after`` the second.
+
+    ``pending``: how many pods wait for a node before and after.
+    """
+
+    name: str
+    seed: int
+    pending: tuple[int, int]
+    steps: tuple[StepReport, ...] = ()
+    changes: tuple[PodChange, ...] = ()
+    balance: tuple[DomainBalance, ...] = ()
+    compared: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "WhatIf"

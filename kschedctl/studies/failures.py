@@ -1,0 +1,120 @@
+"""Every node, zone or pool lost in turn: which pods would not fit any more, and which loss is the worst.
+
+The nodes are gone, with the pods on them; the pods that controllers make anew pass the queue on what is left.
+Disruption budgets do not protect from failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.failures import Failure, Failures
+from kschedctl.scheduler.framework import Bools
+from kschedctl.scheduler.simulation import Simulation
+from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.studies.edits import owner_of, returns
+from kschedctl.studies.nodes import by_group, pool, zone_of
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.placements import evictions, pending_groups
+from kschedctl.studies.scene import Scene, left_out
+
+UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
+    "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
+    "zone": lambda cluster: by_group(cluster, zone_of),
+    "pool": lambda cluster: by_group(cluster, pool),
+}
+"""What can fail -> the nodes of each."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is lost at once."""
+
+    name: str
+    nodes: tuple[str, ...]
+    seed: int = 0
+
+
+def losses(cluster: Cluster, unit: str, pairs: bool = False, seed: int = 0) -> list[Loss]:
+    """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit."""
+    found = UNITS[unit](cluster)
+    if not found:
+        raise UsageError(
+            f"no node tells its {unit}", hint="nodes have no label for it" if cluster.nodes else "no nodes"
+        )
+    if not pairs:
+        return [Loss(name, tuple(nodes), seed) for name, nodes in found.items()]
+    return [Loss(f"{a} + {b}", (*found[a], *found[b]), seed) for a, b in combinations(found, 2)]
+
+
+def failures(
+    cluster: Cluster,
+    unit: str = "zone",
+    *,
+    pairs: bool = False,
+    seed: int = 0,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> Failures:
+    """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
+    scene = Scene(cluster)
+    what = losses(cluster, unit, pairs, seed)
+    results = run_all(lose, scene, what, workers, progress.begin("Failures", len(what)))
+    worst = sorted(results.known, key=lambda f: (-f.unplaced, -f.evicted, -f.lost, -f.displaced))
+    return Failures(
+        unit=f"pair of {unit}s" if pairs else unit,
+        scenarios=len(what),
+        safe=all(failure.safe for failure in worst) and not results.interrupted,
+        seed=seed,
+        failures=tuple(worst),
+        not_replayed=left_out(scene.scheduler),
+        interrupted=results.interrupted,
+    )
+
+
+def lose(scene: Scene, loss: Loss) -> Failure:
+    """One loss."""
+    view, (made_anew, bare) = scene.scheduler.view, _fates(scene)
+    gone = np.zeros(len(view.nodes), np.bool_)
+    gone[[view.nodes.index[name] for name in loss.nodes]] = True
+    there = np.append(gone, False)[view.pods.node]
+    displaced = np.flatnonzero(there & made_anew).tolist()
+    simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed)
+    simulation.release(np.flatnonzero(there).tolist())
+    outcomes = simulation.run(displaced)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    return Failure(
+        name=loss.name,
+        nodes=loss.nodes,
+        displaced=len(displaced),
+        unplaced=sum(outcome.row < 0 for outcome in outcomes),
+        evicted=len(evictions(simulation, outcomes)),
+        lost=int((there & bare).sum()),
+        reasons=pending_groups(simulation, outcomes, {}),
+    )
+
+
+def _fates(scene: Scene) -> tuple[Bools, Bools]:
+    """(P,) each: the pods that are made anew when their node is lost, and those that are lost with it."""
+    if "fates" not in scene.made:
+        scene.made["fates"] = fates(scene.scheduler.view)
+    found: tuple[Bools, Bools] = scene.made["fates"]
+    return found
+
+
+def fates(view: Snapshot) -> tuple[Bools, Bools]:
+    """The same, looked up once for each template of pods where there are templates."""
+    pods = view.pods.objects
+    distinct = pods.templates if isinstance(pods, PodTable) else pods
+    anew = np.fromiter(map(returns, distinct), np.bool_, len(distinct))
+    alone = (pod.metadata.deletion_timestamp is None and owner_of(pod)[0] == "Pod" for pod in distinct)
+    bare = np.fromiter(alone, np.bool_, len(distinct))
+    return (anew[pods.template], bare[pods.template]) if isinstance(pods, PodTable) else (anew, bare)
