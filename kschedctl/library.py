@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Self
 
 from kschedctl import cluster
@@ -13,7 +14,7 @@ __all__ = ["Cluster", "explain"]
 
 
 class Cluster(cluster.Cluster):
-    """A cluster, from objects or from files."""
+    """A cluster, from objects, files, a snapshot or an API server."""
 
     @classmethod
     def from_paths(
@@ -44,3 +45,28 @@ class Cluster(cluster.Cluster):
             skipped=found.skipped,
             warnings=found.warnings,
         )
+
+    @classmethod
+    def from_live(
+        cls, context: str | None = None, *, kubeconfig: str | None = None, namespace: str | None = None
+    ) -> Self:
+        """From the cluster of a kubeconfig's context, or of the service account of the pod that this runs in.
+
+        ``namespace``: where to look for what may not be listed in all. Raises ClusterError, ConfigurationError.
+        """
+        from kschedctl.sources.live import Access, connect  # noqa: PLC0415 - the client takes a while to import
+        from kschedctl.sources.live_reading import Wishes, read_live  # noqa: PLC0415
+
+        connection = connect(Access(kubeconfig=kubeconfig, context=context))
+        return cls._made_of(read_live(connection, Wishes(namespace=namespace)).cluster())
+
+    @classmethod
+    def from_snapshot(cls, path: str | os.PathLike[str]) -> Self:
+        """From a file that ``kschedctl snapshot save`` wrote. Raises InputError."""
+        from kschedctl.sources.snapshot_file import read_snapshot  # noqa: PLC0415
+
+        return cls._made_of(read_snapshot(os.fspath(path)))
+
+    @classmethod
+    def _made_of(cls, found: cluster.Cluster) -> Self:
+        return cls(**{field.name: getattr(found, field.name) for field in fields(found)})

@@ -6,38 +6,21 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from kschedctl.api.columns import Column, Ints, Texts, texts_column, times_column, uids_column
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 
-Ints = npt.NDArray[np.int32]
 _encode = msgspec.msgpack.Encoder().encode
 
 KEPT_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
 """The types of a pod's conditions that scheduling, or advice about it, reads."""
-
-
-class Texts(NamedTuple):
-    """A text for each pod, the empty one for none: ``codes`` (P,) index the distinct ``values``."""
-
-    codes: Ints
-    values: Sequence[str]
-
-    def of(self, row: int) -> str:
-        return self.values[int(self.codes[row])]
-
-    def texts(self) -> list[str]:
-        """(P,)"""
-        return [self.values[code] for code in self.codes.tolist()]
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Texts:
-        return Texts(self.codes[rows], self.values)
 
 
 class PodTable(Sequence[Pod]):
@@ -53,10 +36,10 @@ class PodTable(Sequence[Pod]):
         template: Ints,
         *,
         names: Sequence[str],
-        uids: Sequence[str],
+        uids: Column,
         node: Texts,
-        created: Texts,
-        started: Texts,
+        created: Column,
+        started: Column,
     ) -> None:
         self.templates, self.template = templates, template
         self.names, self.uids = names, uids
@@ -117,7 +100,7 @@ class PodTable(Sequence[Pod]):
             self.templates,
             self.template[rows],
             names=[self.names[row] for row in chosen],
-            uids=[self.uids[row] for row in chosen],
+            uids=self.uids.take(rows),
             node=self.node.take(rows),
             created=self.created.take(rows),
             started=self.started.take(rows),
@@ -163,7 +146,7 @@ class PodTable(Sequence[Pod]):
         made = PodMeta(
             self.names[row],
             meta.namespace,
-            self.uids[row],
+            self.uids.of(row),
             meta.labels,
             meta.owner_references,
             self.created.of(row) or None,
@@ -208,24 +191,17 @@ class PodTableBuilder:
             tuple(self._templates),
             np.array(numbers, np.int32),
             names=names,
-            uids=uids,
-            node=texts(node),
-            created=texts(created),
-            started=texts(started),
+            uids=uids_column(uids),
+            node=texts_column(node),
+            created=times_column(created),
+            started=times_column(started),
         )
 
     def _continue(self, table: PodTable) -> None:
         self._templates = list(table.templates)
         self._known = {_key(template): number for number, template in enumerate(self._templates)}
-        columns = (column.texts() for column in (table.node, table.created, table.started))
-        self._rows = list(zip(table.template.tolist(), table.names, table.uids, *columns, strict=True))
-
-
-def texts(values: Iterable[str]) -> Texts:
-    """A column of texts, from the text of each row."""
-    known: dict[str, int] = {}
-    codes = [known.setdefault(value, len(known)) for value in values]
-    return Texts(np.array(codes, np.int32), tuple(known))
+        columns = (column.texts() for column in (table.uids, table.node, table.created, table.started))
+        self._rows = list(zip(table.template.tolist(), table.names, *columns, strict=True))
 
 
 def template_of(pod: Pod) -> Pod:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
 from kschedctl.lint.rule import Subject
+from kschedctl.lint.stored_pods import as_written, without_node_pin, without_own_claims
 from kschedctl.lint.workload import ADDED_LABELS, Workload
 
 Owner = tuple[str, str, str]
@@ -18,14 +17,17 @@ Owner = tuple[str, str, str]
 def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
     """One workload for each controller of pods, and for each pod without one; static pods are nobody's choice."""
     for (kind, namespace, name), pods in pods_by_owner(cluster).items():
-        if kind == "Node":
+        kept = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+        if kind == "Node" or not kept:
             continue
-        one = max(pods, key=lambda pod: pod.metadata.creation_timestamp or "")
+        one = max(kept, key=lambda pod: pod.metadata.creation_timestamp or "")
         labels = {k: v for k, v in one.metadata.labels.items() if k not in ADDED_LABELS.get(kind, ())}
-        spec = replace(one.spec, node_name="")
+        spec = as_written(one)
         if kind == "DaemonSet":
-            spec = _without_node_pin(spec)
-        yield Workload(Subject(kind, name, namespace), labels, spec, None if kind == "DaemonSet" else len(pods))
+            spec = without_node_pin(spec)
+        elif kind == "StatefulSet":
+            spec = without_own_claims(spec, one.metadata.name)
+        yield Workload(Subject(kind, name, namespace), labels, spec, None if kind == "DaemonSet" else len(kept))
 
 
 def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
@@ -47,16 +49,3 @@ def owner_of(pod: api.Pod) -> Owner:
     if owner.kind == "ReplicaSet" and template_hash and owner.name.endswith(f"-{template_hash}"):
         return "Deployment", meta.namespace, owner.name.removesuffix(f"-{template_hash}")
     return owner.kind, meta.namespace, owner.name
-
-
-def _without_node_pin(spec: api.PodSpec) -> api.PodSpec:
-    """The spec less the requirement on the node's name by which the DaemonSet controller places each pod."""
-    affinity = spec.affinity
-    node_affinity = affinity.node_affinity if affinity else None
-    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
-    if affinity is None or node_affinity is None or required is None:
-        return spec
-    terms = [replace(term, match_fields=()) for term in required.node_selector_terms if term.match_expressions]
-    selector = replace(required, node_selector_terms=tuple(terms)) if terms else None
-    node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=selector)
-    return replace(spec, affinity=replace(affinity, node_affinity=node_affinity))

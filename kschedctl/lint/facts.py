@@ -120,10 +120,11 @@ class Facts:
         return pods_by_owner(self.cluster)
 
     def rows_of(self, workload: Workload) -> list[int]:
-        """The nodes on which the workload has pods now, one entry a pod."""
+        """The nodes on which the workload has pods that stay, one entry a pod."""
         index = self.view.nodes.index
         pods = self.owners.get((workload.kind, workload.namespace, workload.subject.name), ())
-        return [index[pod.spec.node_name] for pod in pods if pod.spec.node_name in index]
+        staying = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
+        return [index[node] for node in staying if node in index]
 
     @cached_property
     def offered(self) -> frozenset[str]:

@@ -63,12 +63,19 @@ class AddNodes(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Scale(Part, frozen=True, kw_only=True):
+class Workload(Part, frozen=True, kw_only=True):
     """A workload that has pods in the cluster."""
 
-    kind: Literal["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job"] = "Deployment"
+    kind: Literal["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Job", "Pod"] = (
+        "Deployment"
+    )
     namespace: Name = "default"
     name: Name
+
+
+class Scale(Workload, frozen=True, kw_only=True):
+    """A workload with so many pods."""
+
     replicas: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
@@ -81,12 +88,16 @@ class Apply(Part, frozen=True):
 
 
 class SetPriorityClass(Part, frozen=True, kw_only=True):
-    """A PriorityClass to create or change; pods have the value from then on."""
+    """A PriorityClass to create or, with a ``value``, to change; the pods of these ``workloads`` come to be in it.
+
+    Other pods keep the priority that they were created with.
+    """
 
     name: Name
-    value: int
+    value: int | None = None
     global_default: bool = False
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+    workloads: tuple[Workload, ...] = ()
 
 
 class Configure(Part, frozen=True):

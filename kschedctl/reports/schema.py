@@ -11,18 +11,32 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Document, Explanation
+from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.snapshot import SnapshotDiff, SnapshotReport
+from kschedctl.reports.whatif import WhatIf
 
 DOCUMENTS: dict[str, type[Document]] = {
     "explanation": Explanation,
     "pending-pods": PendingPods,
+    "snapshot": SnapshotReport,
+    "snapshot-diff": SnapshotDiff,
     "findings": Findings,
     "lint-rules": RuleList,
     "lint-rule": RuleReport,
     "effective-configuration": EffectiveConfiguration,
+    "simulation": Simulation,
+    "capacity": Capacity,
+    "drain": Drain,
+    "failures": Failures,
+    "whatif": WhatIf,
 }
 """File name -> the document that it describes."""
 
@@ -39,6 +53,12 @@ def schema_text(document: type[Document]) -> str:
     return json.dumps(schema_of(document), indent=1) + "\n"
 
 
+def scenario_text() -> str:
+    """The schema of what ``whatif`` reads, as its file holds it."""
+    return json.dumps(scenario_schema(), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    (FOLDER / "scenario.json").write_text(scenario_text())
     for name, document in DOCUMENTS.items():
         (FOLDER / f"{name}.json").write_text(schema_text(document))

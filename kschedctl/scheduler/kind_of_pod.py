@@ -116,9 +116,10 @@ class KindOfPod:
     def _moving_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """The plugins to ask anew for each pod: those that look at other pods, less those that skip for good."""
         for plugin in self.framework.at("filter"):
-            if isinstance(plugin, FilterPlugin) and plugin.name not in ROW_LOCAL:
-                if not _holds(plugin, _skips(plugin, before)):
-                    yield plugin
+            if not isinstance(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
+                continue
+            if not _holds(plugin, _skips(plugin, before)):
+                yield plugin
 
     def _allowed(self) -> Bools:
         """The nodes that the PreFilter results leave, as far as they hold for good."""

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.columns import Texts, texts_column
 from kschedctl.api.objects import NodeAffinity, Pod
-from kschedctl.api.pod_table import PodTable, Texts
+from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.sources.anonymize_expressions import Expressions
 from kschedctl.sources.anonymize_fields import Rewriter
@@ -82,7 +83,7 @@ def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
         [rewriter.struct(template) for template in table.templates],
         table.template,
         names=[name(text) for text in table.names],
-        uids=[name(text) for text in table.uids],
+        uids=texts_column(map(name, table.uids.texts())),
         node=Texts(table.node.codes, [name(text) for text in table.node.values]),
         created=table.created,
         started=table.started,

@@ -84,6 +84,17 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> Mapping
         return value
 
 
+def read_documents(path: str, stdin: BinaryIO | None = None) -> list[Mapping[str, Any]]:
+    """The documents of a file as they are. Raises InputError, also for one that is not an object."""
+    found: list[Mapping[str, Any]] = []
+    with open_file(path, stdin) as reader:
+        for value, number, line in _documents(b"", reader):
+            if not isinstance(value, dict):
+                raise Place(reader.name, number, line).error(f"expected an object, got {type(value).__name__}")
+            found.append(value)
+    return found
+
+
 def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
     """``named``: by the user; in other files of a folder, documents that are no objects are passed over."""
     with open_file(path, stdin) as reader:

@@ -24,6 +24,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl import __version__
+from kschedctl.api.columns import Column, Ints, Texts, Times, Uids
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import (
     KINDS,
@@ -37,7 +38,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.pod_table import Ints, PodTable, Texts
+from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Picture
 from kschedctl.errors import InputError
 from kschedctl.sources.garbage import without_garbage_collection
@@ -78,10 +79,11 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 
 
 class _Column(msgspec.Struct, array_like=True):
-    """Texts as bytes of int32 codes and the distinct values."""
+    """Texts as numbers: int32 codes of the distinct ``values``, int64 times, or the bytes of UIDs."""
 
-    codes: bytes
-    values: list[str]
+    form: str
+    data: bytes
+    values: list[str] = []
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
@@ -95,7 +97,7 @@ class _PodRecord(msgspec.Struct, array_like=True):
     templates: bytes
     template: bytes
     names: list[str]
-    uids: list[str]
+    uids: _Column
     node: _Column
     created: _Column
     started: _Column
@@ -204,7 +206,7 @@ def _pod_record(table: PodTable) -> _PodRecord:
         _bytes(rows),
         _bytes(table.template),
         list(table.names),
-        list(table.uids),
+        _column(table.uids),
         _column(table.node),
         _column(table.created),
         _column(table.started),
@@ -233,8 +235,15 @@ def _node_record(nodes: list[Node]) -> _NodeRecord:
     )
 
 
-def _column(texts: Texts) -> _Column:
-    return _Column(_bytes(texts.codes), list(texts.values))
+def _column(column: Column) -> _Column:
+    match column:
+        case Times():
+            return _Column("times", column.seconds.astype("<i8").tobytes())
+        case Uids():
+            return _Column("uids", column.data)
+        case Texts():
+            return _Column("texts", _bytes(column.codes), list(column.values))
+    raise TypeError(column)
 
 
 def _bytes(numbers: Any) -> bytes:
@@ -327,14 +336,17 @@ def _pods(data: bytes) -> PodTable:
         )
         for m, s, a, v, t in rows
     ]
+    template = _ints(record.template)
+    if len(template) != len(record.names):
+        raise ValueError("columns of different length")
     return PodTable(
         templates,
-        _ints(record.template),
+        template,
         names=record.names,
-        uids=record.uids,
+        uids=_any_column(record.uids),
         node=_texts(record.node),
-        created=_texts(record.created),
-        started=_texts(record.started),
+        created=_any_column(record.created),
+        started=_any_column(record.started),
     )
 
 
@@ -358,7 +370,20 @@ def _decoder(kind: str) -> Callable[[bytes], Sequence[Struct]]:
 
 
 def _texts(column: _Column) -> Texts:
-    return Texts(_ints(column.codes), column.values)
+    """Raises ValueError."""
+    if column.form != "texts":
+        raise ValueError(f"a column of {column.form}")
+    return Texts(_ints(column.data), column.values)
+
+
+def _any_column(column: _Column) -> Column:
+    """Raises ValueError."""
+    match column.form:
+        case "times":
+            return Times(np.frombuffer(column.data, "<i8").astype(np.int64, copy=False))
+        case "uids":
+            return Uids(column.data)
+    return _texts(column)
 
 
 def _ints(data: bytes) -> Ints:

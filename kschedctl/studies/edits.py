@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_table import PodTable
@@ -67,3 +69,12 @@ def returns(pod: Pod) -> bool:
     """
     kind = owner_of(pod)[0]
     return kind not in ("DaemonSet", "Node", "Pod") and pod.metadata.deletion_timestamp is None
+
+
+def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
+    """The pods that run on these nodes."""
+    pods, names = cluster.pods, frozenset(nodes)
+    if isinstance(pods, PodTable):
+        chosen = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
+        return [pod for row in np.flatnonzero(chosen).tolist() if not (pod := pods[row]).terminated]
+    return [pod for pod in pods if pod.spec.node_name in names and not pod.terminated]

@@ -18,7 +18,7 @@ from kschedctl.studies.edits import with_pods
 
 @dataclass(frozen=True)
 class Settled:
-    """A cluster at rest: the pods that still wait, each with kube-scheduler's reason, and who was evicted on the way."""
+    """A cluster at rest: the pods that still wait, each with kube-scheduler's reason, and how many were evicted."""
 
     cluster: Cluster
     waiting: dict[str, str]
@@ -34,8 +34,8 @@ def settle(
     simulation = Simulation(Scheduler(cluster), seed=seed, sampling=sampling)
     pods = simulation.view.pods
     pending = [
-        int(position)
-        for position in np.flatnonzero(pods.node < 0)
+        position
+        for position in np.flatnonzero(pods.node < 0).tolist()
         if not pods.objects[position].spec.node_name and pods.objects[position].metadata.deletion_timestamp is None
     ]
     return settled(simulation, simulation.run(pending, done))

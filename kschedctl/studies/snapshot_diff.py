@@ -60,7 +60,7 @@ def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str,
     """(namespace, name) -> what is read of the pod: the number of its kind, its node, its UID."""
     numbers = [known.setdefault(_encode(_read_part(pod)), len(known)) for pod in table.templates]
     namespaces = [pod.metadata.namespace for pod in table.templates]
-    columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids, strict=True)
+    columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids.texts(), strict=True)
     return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
 
 

@@ -133,7 +133,7 @@ def _scaled(name: str, old: list[Pod], made: Sequence[Pod], changed: bool, by_sl
             unavailable=len(old),
         )
     surplus = len(old) - len(made)
-    going = sorted(old, key=_leaves_first)[: max(surplus, 0)]
+    going = sorted(old, key=leaves_first)[: max(surplus, 0)]
     kept = [pod for pod in old if pod not in going]
     new = list(made[len(kept) :])
     if kept and not changed:
@@ -158,7 +158,7 @@ def _like(old: Pod, new: Pod) -> Pod:
     return replace(again, metadata=meta)
 
 
-def _leaves_first(pod: Pod) -> tuple[bool, bool, tuple[int, ...]]:
+def leaves_first(pod: Pod) -> tuple[bool, bool, tuple[int, ...]]:
     """Upstream's ranking of the pods of a ReplicaSet, as far as it can be seen: no node, not ready, the youngest."""
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     created = pod.metadata.creation_timestamp or ""

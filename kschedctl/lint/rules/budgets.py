@@ -87,7 +87,7 @@ def missing(world: World) -> Iterator[Problem]:
     protected = _budgets_of(world)
     for workload in world.workloads:
         if workload.serving and workload not in protected:
-            message = f"no budget covers its {workload.at_most} replicas: a drain may take all at once"
+            message = f"no budget covers its {workload.at_most} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
 
 
@@ -119,7 +119,7 @@ def no_headroom(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         rows = facts.rows_of(workload)
-        if workload.kind not in SERVING or not rows:
+        if workload.kind not in SERVING or not rows or facts.selected(workload).sum() < 2:
             continue
         room = np.flatnonzero(facts.eligible(workload) & facts.room(workload)).tolist()
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]

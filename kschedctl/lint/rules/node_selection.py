@@ -13,7 +13,7 @@ from kschedctl.lint.facts import REPELLING
 from kschedctl.lint.requirements import Conditions, alternatives, equal
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import PREFERRED, REQUIRED
-from kschedctl.lint.workload import Workload
+from kschedctl.lint.workload import SERVING, Workload
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -35,12 +35,8 @@ def one_node_matches(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         found = facts.selected(workload)
-        if (
-            workload.kind != "DaemonSet"
-            and len(facts) > 1
-            and found.sum() == 1
-            and (workload.serving or workload.kind == "Deployment")
-        ):
+        named = HOSTNAME in workload.spec.node_selector
+        if workload.kind in SERVING and len(facts) > 1 and found.sum() == 1 and not named:
             yield workload.problem(where(workload), f"only node {facts.names(found)} matches {demands(workload)}")
 
 

@@ -64,11 +64,12 @@ def victims_long_grace(world: World) -> Iterator[Problem]:
 
 def budget_no_guarantee(world: World) -> Iterator[Problem]:
     highest = _highest(world)
+    lowest = min((info.priority for info in world.facts.view.pods.infos), default=0)
     for subject, budget in world.linted("PodDisruptionBudget"):
         selector = compiled(budget.spec.selector)
         covered = [] if selector is None else world.selected(subject.namespace or "default", selector)
-        if covered and (low := min(map(world.priority, covered))) < highest:
-            message = f"its pods have priority {low:,}; pods of up to {highest:,} may evict them in spite of it"
+        if covered and (low := min(map(world.priority, covered))) < highest and low <= lowest:
+            message = f"its pods have the lowest priority, {low:,}: those of up to {highest:,} may evict them"
             yield subject.problem(("spec",), message)
 
 
@@ -151,15 +152,16 @@ RULES = (
         "pc-pdb-not-guarantee",
         NOTE,
         budget_no_guarantee,
-        summary="A disruption budget for pods that preemption may evict",
-        why="Preemption tries to respect budgets but does not have to: it breaks them when nothing else makes room.",
+        summary="A disruption budget for the pods that preemption evicts first",
+        why="Preemption tries to respect budgets but breaks them when nothing else makes room, and takes the pods of "
+        "the lowest priority first.",
         fix="Give pods that must not be evicted a higher priority",
         source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
         needs_cluster=True,
     ),
     Rule(
         "pc-daemonset-low",
-        WARNING,
+        NOTE,
         daemon_set_low,
         summary="DaemonSet with a lower priority than other pods",
         why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",

@@ -60,7 +60,9 @@ def duplicate_value(world: World) -> Iterator[Problem]:
 
 
 def no_description(world: World) -> Iterator[Problem]:
-    for subject, item in world.linted("PriorityClass"):
+    classes = world.linted("PriorityClass")
+    recorded = any(subject.document or item.description for subject, item in classes)
+    for subject, item in classes if recorded else ():
         if not item.description and not item.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no description says which pods should use it")
 

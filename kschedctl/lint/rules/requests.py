@@ -90,10 +90,11 @@ def _tight(world: World, wanted: Amounts, fits: Bools) -> bool:
 def _largest(world: World, wanted: Amounts, eligible: Bools) -> str:
     view = world.facts.view
     most = view.allocatable[eligible].max(axis=0)
+    asked = {name: column for name, column in view.resources.items() if wanted[column] and name != PODS}
+    beyond = {name: column for name, column in asked.items() if wanted[column] > most[column]}
     parts = [
         f"{name} {readable(name, int(wanted[column]))} of at most {readable(name, int(most[column]))}"
-        for name, column in view.resources.items()
-        if wanted[column] and name != PODS
+        for name, column in (beyond or asked).items()
     ]
     return f"fits on none of {eligible.sum():,} usable nodes, even without movable pods: asks for {', '.join(parts)}"
 
@@ -102,7 +103,8 @@ def fragmented(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         eligible = facts.eligible(workload)
-        if workload.kind == "DaemonSet" or not eligible.any() or (eligible & facts.room(workload)).any():
+        waits = len(facts.rows_of(workload)) < workload.at_most
+        if not waits or not eligible.any() or (eligible & facts.room(workload)).any():
             continue
         wanted, free = facts.requests(workload), np.maximum(facts.free[eligible], 0)
         possible = holds(facts.view.allocatable[eligible], wanted).any() and not facts.unknown_resources(workload)
@@ -212,7 +214,7 @@ RULES = (
         WARNING,
         fragmented,
         summary="Enough is free in sum, but not on any one node",
-        why="The next pod stays Pending although dashboards show free capacity. Proved by replay.",
+        why="The workload lacks pods, and the next one stays Pending although dashboards show free capacity. Proved by replay.",
         fix="Move small pods together, or add a node",
         source=f"{doc.PLUGINS}: noderesources/fit.go",
         needs_cluster=True,
@@ -229,7 +231,7 @@ RULES = (
     ),
     Rule(
         "rq-hpa-burst",
-        WARNING,
+        NOTE,
         autoscaler_burst,
         summary="Autoscaler maximum beyond the room there is",
         why="At peak load replicas stay Pending unless nodes are added in time. Counted by node, not by sums.",

@@ -101,7 +101,7 @@ def label_keys_invalid(world: World) -> Iterator[Problem]:
         selector = constraint.label_selector
         selected = {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
         for i, key in enumerate(constraint.match_label_keys):
-            if key in selected:
+            if key in selected and key in _labels(workload):
                 yield workload.problem((*path, "matchLabelKeys", i), f"{key} is in labelSelector too")
 
 
@@ -118,12 +118,16 @@ def label_keys_missing(world: World) -> Iterator[Problem]:
 
 def label_key_not_on_pod(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
-        present = {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
         for i, key in enumerate(constraint.match_label_keys):
-            if key not in present:
+            if key not in _labels(workload):
                 yield workload.problem(
                     (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
                 )
+
+
+def _labels(workload: Workload) -> set[str]:
+    """The keys of the labels that its pods have once they are created."""
+    return {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
 
 
 def skew_never_binds(world: World) -> Iterator[Problem]:
@@ -196,9 +200,9 @@ RULES = (
         ERROR,
         label_keys_invalid,
         summary="matchLabelKeys without labelSelector, or with the same key in it",
-        why="The API server refuses the pods.",
+        why="The API server refuses the pods, where a template with the same key in both is still accepted.",
         fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
-        source=f"{doc.SPREAD}; {doc.VALIDATION}",
+        source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
     ),
     Rule(
         "ts-mlk-missing",

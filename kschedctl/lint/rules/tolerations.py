@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.objects import Taint
+from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import tolerated, tolerates
 from kschedctl.lint import documentation as doc
@@ -30,11 +30,7 @@ def tolerate_all(world: World) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or "system" in workload.namespace:
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if (
-                not toleration.key
-                and toleration.operator == "Exists"
-                and toleration.effect in ("", "NoSchedule", "NoExecute")
-            ):
+            if _everything(toleration):
                 message = (
                     f"tolerates every {toleration.effect or ''} taint: it also goes to nodes that are "
                     "broken or not its own"
@@ -42,12 +38,17 @@ def tolerate_all(world: World) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), " ".join(message.split()))
 
 
+def _everything(toleration: Toleration) -> bool:
+    return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *REPELLING)
+
+
 def no_execute_forever(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        if workload.kind == "DaemonSet":
+        if workload.kind in ("DaemonSet", "Pod"):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if toleration.toleration_seconds is None and any(
+            said = _everything(toleration) and "system" not in workload.namespace
+            if toleration.toleration_seconds is None and not said and any(
                 tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE)
             ):
                 yield workload.problem(("tolerations", i), "its pods stay on a dead node for ever and are not replaced")

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
 
+import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.sources import live_follow, live_http
+from kschedctl.sources.snapshot_file import write_snapshot
 
 Run = Callable[..., tuple[int, str, str]]
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -102,3 +104,12 @@ def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pyt
         documents.append(document)
         out = out.lstrip()[end:]
     assert [document["verdict"] for document in documents] == ["Unschedulable", "Schedulable", "Bound"]
+
+
+def test_the_library_reads_it_too(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        cluster = kschedctl.Cluster.from_live(kubeconfig=kubeconfig(api.url, tmp_path / "config"))
+    assert kschedctl.explain(cluster, "lab/p01-cpu").verdict == "Unschedulable"
+    write_snapshot(cluster, str(tmp_path / "s"))
+    saved = kschedctl.Cluster.from_snapshot(tmp_path / "s")
+    assert kschedctl.explain(saved, "lab/p01-cpu") == kschedctl.explain(cluster, "lab/p01-cpu")

@@ -1,0 +1,115 @@
+"""Columns of texts, held as numbers: distinct texts, times of day, UIDs. A text is made when it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from time import gmtime, strftime
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int64]
+
+UID_BYTES = 16
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_NEVER = -1
+
+
+class Column(Protocol):
+    """A text for each of P rows, the empty one for none."""
+
+    def of(self, row: int) -> str: ...
+    def texts(self) -> list[str]: ...
+    def take(self, rows: Rows) -> Self: ...
+
+
+class Texts(NamedTuple):
+    """``codes`` (P,) index the distinct ``values``."""
+
+    codes: Ints
+    values: Sequence[str]
+
+    def of(self, row: int) -> str:
+        return self.values[int(self.codes[row])]
+
+    def texts(self) -> list[str]:
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def take(self, rows: Rows) -> Texts:
+        return Texts(self.codes[rows], self.values)
+
+
+class Times(NamedTuple):
+    """``seconds`` (P,) since 1970, -1 for none; as texts, 2026-01-31T12:00:00Z."""
+
+    seconds: npt.NDArray[np.int64]
+
+    def of(self, row: int) -> str:
+        return _as_text(int(self.seconds[row]))
+
+    def texts(self) -> list[str]:
+        return [_as_text(seconds) for seconds in self.seconds.tolist()]
+
+    def take(self, rows: Rows) -> Times:
+        return Times(self.seconds[rows])
+
+
+class Uids(NamedTuple):
+    """``data``: the 16 bytes of each UID, one after the other."""
+
+    data: bytes
+
+    def of(self, row: int) -> str:
+        text = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def texts(self) -> list[str]:
+        return [self.of(row) for row in range(len(self.data) // UID_BYTES)]
+
+    def take(self, rows: Rows) -> Uids:
+        return Uids(np.frombuffer(self.data, np.uint8).reshape(-1, UID_BYTES)[rows].tobytes())
+
+
+def _as_text(seconds: int) -> str:
+    return "" if seconds == _NEVER else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
+
+
+def texts_column(values: Iterable[str]) -> Texts:
+    """Texts of which many are the same."""
+    known: dict[str, int] = {}
+    codes = [known.setdefault(value, len(known)) for value in values]
+    return Texts(np.array(codes, np.int32), tuple(known))
+
+
+def times_column(values: Sequence[str]) -> Column:
+    """Times as the API prints them; other texts stay as they are.
+
+    >>> column = times_column(["2026-01-31T12:00:00Z", ""])
+    >>> column.texts()
+    ['2026-01-31T12:00:00Z', '']
+    >>> times_column(["yesterday"]).texts()
+    ['yesterday']
+    """
+    if not all(_TIME.fullmatch(value) for value in values if value):
+        return texts_column(values)
+    try:
+        times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
+    except ValueError:  # the 31st of June
+        return texts_column(values)
+    made = Times(np.where(np.isnat(times), _NEVER, times.astype(np.int64)))
+    return made if made.texts() == list(values) else texts_column(values)
+
+
+def uids_column(values: Sequence[str]) -> Column:
+    """UIDs as the API server makes them; other texts stay as they are.
+
+    >>> uids_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).of(0)
+    'd874b460-08fe-4508-a8ae-be43adb0d7b7'
+    """
+    if not all(map(_UID.fullmatch, values)):
+        return texts_column(values)
+    return Uids(bytes.fromhex("".join(values).replace("-", "")))
