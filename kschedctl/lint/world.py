@@ -118,6 +118,11 @@ class World:
         if workload.spec.priority_class_name:
             found = self.priority_classes.get(workload.spec.priority_class_name)
             return found.value if found else 0
+        return self.default_priority
+
+    @cached_property
+    def default_priority(self) -> int:
+        """That of new pods that name no class."""
         return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
 
     @cached_property

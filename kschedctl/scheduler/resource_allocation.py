@@ -66,16 +66,18 @@ def node_usage(
     Zero where a node does not offer the resource, and for scalar resources that the pod does not request. Where a node
     does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
     """
-    wanted = [r.name for r in resources]
-    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
-    columns = [
-        -1 if skip or not names.is_counted(name) else usage.view.resources.get(name, -1)
-        for name, skip in zip(wanted, skipped, strict=True)
-    ]
-    allocatable = np.where(np.array(columns) < 0, 0, usage.view.allocatable[rows][:, columns])
-    used = np.where(allocatable != 0, usage.requested[rows][:, columns], 0)
-    for i, name in enumerate(wanted):
-        if not skipped[i] and names.is_dra_extended(name) and devices.backs(name):
+    view, wanted = usage.view, tuple(requests)
+    columns, from_devices = view.memo(
+        (node_usage, tuple(resources), wanted), lambda: _columns(resources, wanted, view)
+    )
+    grid = rows[:, None], columns
+    allocatable, used = view.allocatable[grid], usage.requested[grid]
+    if not (columns < 0).any() and allocatable.all():  # the usual case, in fewer steps
+        return used + np.array(requests, np.int64), used, allocatable
+    allocatable[:, columns < 0] = 0
+    used = np.where(allocatable != 0, used, 0)
+    for i, name in from_devices:
+        if devices.backs(name):
             total, allocated = devices.totals(name)
             absent = allocatable[:, i] == 0
             allocatable[absent, i], used[absent, i] = total[rows][absent], allocated[rows][absent]
@@ -83,10 +85,24 @@ def node_usage(
     return requested, used, allocatable
 
 
+def _columns(
+    resources: Sequence[ResourceSpec], requests: Sequence[int], view: Snapshot
+) -> tuple[Rows, list[tuple[int, str]]]:
+    """The column of each resource, -1 for those that do not count, and those that devices may give."""
+    wanted = [r.name for r in resources]
+    skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
+    columns = [
+        -1 if skip or not names.is_counted(name) else view.resources.get(name, -1)
+        for name, skip in zip(wanted, skipped, strict=True)
+    ]
+    devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
+    return np.array(columns, np.int64), devices
+
+
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
     """(F,): the free share of each resource after the pod, weighted."""
-    capacity = np.where(allocatable == 0, 1, allocatable)
-    free = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE // capacity)
+    capacity = np.maximum(allocatable, 1)
+    free = np.maximum(allocatable - requested, 0) * MAX_NODE_SCORE // capacity
     return _weighted_mean(strategy, free, allocatable != 0)
 
 
@@ -140,6 +156,6 @@ def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
 
 
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
-    weights = np.where(counted, np.array([r.weight for r in strategy.resources], np.int64), 0)
+    weights = counted * np.array([r.weight for r in strategy.resources], np.int64)
     mean: Scores = (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
     return mean

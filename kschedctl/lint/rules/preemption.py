@@ -76,7 +76,7 @@ def budget_no_guarantee(world: World) -> Iterator[Problem]:
 def daemon_set_low(world: World) -> Iterator[Problem]:
     highest = _highest(world)
     for workload in world.workloads:
-        if workload.kind == "DaemonSet" and world.priority(workload) < highest:
+        if workload.kind == "DaemonSet" and world.priority(workload) <= min(world.default_priority, highest - 1):
             message = f"priority {world.priority(workload):,} is below {highest:,} of other pods, that may evict it"
             yield workload.problem(("priorityClassName",), message)
 
@@ -163,7 +163,7 @@ RULES = (
         "pc-daemonset-low",
         NOTE,
         daemon_set_low,
-        summary="DaemonSet with a lower priority than other pods",
+        summary="DaemonSet without a priority of its own, below other pods",
         why="A pod of a DaemonSet that is evicted cannot go to another node: the node stays without it.",
         fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
         source="https://github.com/kubernetes/kubernetes/issues/141227",

@@ -17,6 +17,8 @@ from kschedctl.lint.world import World
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
+CUSTOMARY = "CriticalAddonsOnly"
+"""What add-ons tolerate on every cluster, whether its nodes have the taint or not."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -48,8 +50,10 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
             said = _everything(toleration) and "system" not in workload.namespace
-            if toleration.toleration_seconds is None and not said and any(
-                tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE)
+            if (
+                toleration.toleration_seconds is None
+                and not said
+                and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
             ):
                 yield workload.problem(("tolerations", i), "its pods stay on a dead node for ever and are not replaced")
 
@@ -120,7 +124,7 @@ def dead_toleration(world: World) -> Iterator[Problem]:
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
             if (
-                toleration.key
+                toleration.key not in ("", CUSTOMARY)
                 and own_taint(toleration.key)
                 and not any(tolerates(toleration, taint) for taint in taints)
             ):

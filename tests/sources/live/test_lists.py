@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from api_server import WAITED, Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
+from api_server import fixture_server_at, nobody, WAITED, Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
 
 from kschedctl.errors import ClusterError
 from kschedctl.sources import live_http, live_lists
@@ -18,6 +18,8 @@ from kschedctl.sources.live_lists import paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
+
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
+from api_server import nobody, Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
 
 import kschedctl
 from kschedctl.cli.main import main
@@ -17,6 +17,8 @@ from kschedctl.sources.snapshot_file import write_snapshot
 
 Run = Callable[..., tuple[int, str, str]]
 CLAIMS = "/api/v1/persistentvolumeclaims"
+
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
+from api_server import fixture_server_at, nobody, Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
 
 import kschedctl
 from kschedctl.cluster import Cluster
@@ -33,6 +33,8 @@ profiles:
   plugins:
     filter: {disabled: [{name: NodeResourcesFit}]}
 """
+
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:

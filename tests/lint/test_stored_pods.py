@@ -1,0 +1,122 @@
+"""Pods of a cluster are linted as they were written: what the API server and controllers add is nobody's mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import Cluster
+from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.stored_pods import as_written
+from kschedctl.lint.world import World
+from kschedctl.reports.findings import Finding
+
+NODES = [
+    {
+        "kind": "Node",
+        "metadata": {
+            "name": f"{zone}{i}",
+            "labels": {"kubernetes.io/hostname": f"{zone}{i}", "topology.kubernetes.io/zone": zone},
+        },
+        "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}},
+    }
+    for zone in "abc"
+    for i in range(2)
+]
+HASH = {"key": "pod-template-hash", "operator": "In", "values": ["5d8"]}
+
+
+def pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    kind, _, controller = owner.partition("/")
+    labels = {"app": "web", **({"pod-template-hash": "5d8"} if kind == "ReplicaSet" else {})}
+    owners = [{"kind": kind, "name": controller, "controller": True}]
+    requests = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "labels": labels, "ownerReferences": owners, **metadata},
+        "spec": {"nodeName": node, "containers": [{"name": "web", **requests}], **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+def found(*objects: dict[str, Any], rules: str = "*") -> list[Finding]:
+    cluster = Cluster.from_objects([*NODES, *objects])
+    return list(lint(World.of_cluster(cluster), chosen_rules(rules.split(","), ())).findings)
+
+
+MERGED: dict[str, dict[str, Any]] = {
+    "spread": {
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": key,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [HASH]},
+                "matchLabelKeys": ["pod-template-hash"],
+            }
+            for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+        ]
+    },
+    "affinity to each other": {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "topologyKey": "topology.kubernetes.io/zone",
+                        "labelSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [HASH]},
+                        "matchLabelKeys": ["pod-template-hash"],
+                    }
+                ]
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("spec", MERGED.values(), ids=MERGED)
+def test_merged_label_keys_are_no_overlap(spec: dict[str, Any]) -> None:
+    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", f"{'abc'[i % 3]}{i % 2}", spec) for i in range(3)]
+    assert found(*pods, rules="ts-mlk-*,ts-selector-*,ts-cross-namespace,af-*") == []
+
+
+@pytest.mark.parametrize("part", MERGED)
+def test_undoes_what_the_api_server_does(part: str) -> None:
+    merged = Cluster.from_objects([pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", MERGED[part])]).pods[0]
+    written = Pod(merged.metadata, as_written(merged))
+    again = merge_spread_label_keys(merge_affinity_label_keys(written))
+    assert written.spec != merged.spec
+    assert again.spec.affinity == merged.spec.affinity
+    assert again.spec.topology_spread_constraints == merged.spec.topology_spread_constraints
+
+
+def test_claims_of_a_stateful_set_are_not_shared() -> None:
+    def spec(i: int) -> dict[str, Any]:
+        return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-db-{i}"}}]}
+
+    claims = [
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": f"data-db-{i}", "namespace": "shop"},
+            "spec": {"accessModes": ["ReadWriteOnce"]},
+        }
+        for i in range(3)
+    ]
+    pods = [pod(f"db-{i}", "StatefulSet/db", f"{'abc'[i]}0", spec(i)) for i in range(3)]
+    assert found(*claims, *pods, rules="vl-*") == []
+
+
+def test_pods_on_their_way_out_are_no_replicas() -> None:
+    staying = pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
+    leaving = pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert found(staying, leaving, rules="pdb-missing,ts-missing") == []
+    assert {f.rule for f in found(staying, {**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": None}})}
+
+
+def test_only_workloads_that_lack_pods_are_fragmented() -> None:
+    full = {"containers": [{"name": "web", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}
+    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", node["metadata"]["name"], full) for i, node in enumerate(NODES)]
+    assert found(*pods, rules="rq-fragmented") == []
+    assert [f.rule for f in found(*pods, pod("web-5d8-9", "ReplicaSet/web-5d8", "", full), rules="rq-fragmented")]
