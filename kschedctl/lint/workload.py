@@ -14,6 +14,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.rule import Path, Problem, Subject
+from kschedctl.lint.stored_pods import as_written
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
@@ -145,10 +146,12 @@ def workload_of(subject: Subject) -> Workload | None:
     metadata = _mapping(template.get("metadata"))
     written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
     typed = typed_at(at, written, api.PodTemplateSpec)
+    stored = subject.kind == "Pod" and "status" in subject.document
+    spec = as_written(api.Pod(api.PodMeta(labels=typed.metadata.labels), typed.spec)) if stored else typed.spec
     return Workload(
         subject,
         typed.metadata.labels,
-        typed.spec,
+        spec,
         _replicas(subject),
         at=at,
         annotations=_mapping(metadata.get("annotations")),

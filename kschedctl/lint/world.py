@@ -106,6 +106,11 @@ class World:
         others = getattr(self.cluster, FIELDS[kind]) if self.cluster else ()
         return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
 
+    def all_known(self, *kinds: str) -> bool:
+        """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full."""
+        unread = {*self.cluster.unread, *self.cluster.partly_read} if self.cluster else set()
+        return unread.isdisjoint(kinds)
+
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
         """By name, the system's included."""

@@ -28,7 +28,7 @@ WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
 class Framework:
     """A profile with its plugins made.
 
-    ``enabled`` are the plugins that it runs, ``missing`` those of them that could change an answer, but that are not replayed.
+    ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer.
     """
 
     def __init__(self, profile: Profile, gates: FeatureGates, factories: Mapping[str, Factory] = PLUGINS) -> None:

@@ -22,6 +22,10 @@ ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 KEPT_NAMES = frozenset(c.metadata.name for c in SYSTEM_CLASSES)
 NAMED_BY_ANNOTATION = frozenset({"volume.kubernetes.io/selected-node", "volume.beta.kubernetes.io/storage-class"})
 FREE_TEXT = frozenset({"kschedctl/ignore"})
+LONGEST_LABEL_VALUE = 63
+INVALID = "?"
+"""Makes no valid label value out of one: selectors that are refused for a value stay so."""
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
@@ -59,7 +63,8 @@ class Rewriter:
         rank = self.numbers.rank(key, value)
         if rank is not None:
             return rank
-        return ZONE_DELIMITER.join(map(self.name, value.split(ZONE_DELIMITER)))
+        made = ZONE_DELIMITER.join(map(self.name, value.split(ZONE_DELIMITER)))
+        return made if _LABEL_VALUE.fullmatch(value) and len(value) <= LONGEST_LABEL_VALUE else f"{made}{INVALID}"
 
 
 def _name(rewriter: Rewriter, value: str, obj: Any) -> str:

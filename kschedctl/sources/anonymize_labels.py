@@ -33,7 +33,7 @@ class Numbers:
         for key, value in _keyed_values(structs):
             if key in found and _is_number(value):
                 found[key].add(int(value))
-        return cls({key: {n: rank for rank, n in enumerate(sorted(numbers))} for key, numbers in found.items()})
+        return cls({key: _ranks(numbers) for key, numbers in found.items()})
 
     def rank(self, key: str, value: str) -> str | None:
         """The number that stands for this one under this key; None for other values.
@@ -44,7 +44,18 @@ class Numbers:
         if key not in self.ranks or not _is_number(value):
             return None
         sign, zeros = _NUMBER.match(value).groups()[:2]  # type: ignore[union-attr]
-        return f"{'+' * (sign == '+')}{zeros}{self.ranks[key][int(value)]}"
+        return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
+
+
+def _ranks(numbers: Iterable[int]) -> dict[int, int]:
+    """Number -> its place among those of its sign, so that the sign stays.
+
+    >>> _ranks([-7, 40, -2, 0])
+    {-7: -2, -2: -1, 0: 0, 40: 1}
+    """
+    ordered = sorted(numbers)
+    negative = sum(number < 0 for number in ordered)
+    return {number: place - negative for place, number in enumerate(ordered)}
 
 
 def _is_number(value: str) -> bool:

@@ -63,9 +63,16 @@ class Creation:
 
 
 def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
-    """What would come to be in the cluster; pods are as the API server would hold them. Raises InputError."""
+    """What would come to be in the cluster; pods are as the API server would hold them. Raises InputError.
+
+    Volumes and claims of the cluster that no API server has seen yet, having neither UID nor phase, come to be too.
+    """
     found = Creation()
     view = Scheduler(changed(cluster, pods=(), nodes=())).view
+    for volume in filter(_is_new, cluster.persistent_volumes):
+        found.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
+    for claim in filter(_is_new, cluster.persistent_volume_claims):
+        _create_claim(claim, cluster, found)
     claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
     for workload in workloads:
         made = make(workload, cluster.nodes)
@@ -79,6 +86,10 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
         admitted = (admit_priority(pod, cluster.priority_classes) for pod in pods)
         found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
     return found
+
+
+def _is_new(found: PersistentVolume | PersistentVolumeClaim) -> bool:
+    return not (found.metadata.uid or found.status.phase)
 
 
 def _identified(pod: Pod) -> Pod:

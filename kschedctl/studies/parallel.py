@@ -144,5 +144,5 @@ def _on_dask(
     with client:
         shared = client.scatter(context, broadcast=True, hash=False)
         futures = {client.submit(scenario, shared, task, pure=False): i for i, task in enumerate(tasks)}
-        for future in distributed.as_completed(futures):
+        for future in distributed.as_completed(futures, loop=client.loop):
             yield futures[future], future.result()

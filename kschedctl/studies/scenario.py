@@ -11,6 +11,13 @@ from kschedctl.errors import InputError
 from kschedctl.reports.scenario import Part, Scenario, Step, scenario_schema
 
 
+MESSAGES = {
+    "minProperties": "says nothing to do",
+    "maxProperties": "is more than one step: each step is an item of its own",
+}
+"""A keyword of the schema -> what its violation means."""
+
+
 def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
     """The scenario that a document is. Raises InputError that names step and field."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
@@ -18,8 +25,8 @@ def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
 
     error = best_match(Draft202012Validator(scenario_schema()).iter_errors(document))
     if error is not None:
-        path = list(error.absolute_path)
-        raise InputError(_words(error.message, path, document), where=where)
+        told = MESSAGES.get(str(error.validator), error.message)
+        raise InputError(_words(told, list(error.absolute_path), document), where=where)
     found: Scenario = msgspec.convert(document, Scenario)
     return found
 
@@ -34,10 +41,6 @@ def _words(message: str, path: list[str | int], document: Mapping[str, Any]) -> 
     named = f"step {number + 1} ({verb})" if verb else f"step {number + 1}"
     rest = path[3:] if len(path) > 2 else []
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
-    if path[2:] == [] and "does not have enough properties" in message:
-        message = "says nothing to do"
-    elif path[2:] == [] and "too many properties" in message:
-        message = "is more than one step: each step is an item of its own"
     return f"{named}, {field}: {message}" if field else f"{named}: {message}"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
@@ -36,6 +37,8 @@ ADDED_LABELS = frozenset(
     }
 )
 """What controllers add to the labels of a template."""
+NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints that every pod is made to tolerate for a while."""
 DEFAULT_SHARE = "25%"
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -95,6 +98,7 @@ def alike(new: Pod, old: Pod) -> bool:
 
 
 def _seen(pod: Pod) -> str:
+    pod = default_pod(pod)
     spec, info = pod.spec, PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
     pinned = owner_of(pod)[0] == "DaemonSet"
@@ -104,9 +108,9 @@ def _seen(pod: Pod) -> str:
         sorted(info.host_ports),
         spec.node_selector,
         affinity if pinned else spec.affinity,
-        sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations),
+        sorted((t.key, t.operator, t.value, t.effect) for t in spec.tolerations if t.key not in NOT_READY),
         spec.topology_spread_constraints,
-        (spec.priority, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
+        (spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority", spec.scheduler_name),
         sorted(container.image for container in (*spec.init_containers, *spec.containers)),
         sorted(v.name for v in spec.volumes if v.persistent_volume_claim or v.ephemeral),
         sorted(claim.name for claim in spec.resource_claims),

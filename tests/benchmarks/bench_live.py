@@ -1,7 +1,7 @@
 """A big cluster served from loopback: reading it and saving a snapshot, and explaining a pod from the snapshot.
 
-    python tests/benchmarks/make_cluster.py /tmp/bigcluster
-    python tests/benchmarks/bench_live.py /tmp/bigcluster [--pod bench/pending-plain]
+    python tests/benchmarks/make_cluster.py bigcluster
+    python tests/benchmarks/bench_live.py bigcluster [--pod bench/pending-plain]
 
 Each measurement is a process of its own: wall time and peak memory as the kernel counts them. The official client's
 typed lists are measured on a tenth of the pods and nodes in the same run, as all of them would take too long.

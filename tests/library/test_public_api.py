@@ -123,7 +123,11 @@ def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
         "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
         "status": {"allocatable": {"pods": "10"}},
     }
-    running = {"kind": "Pod", "metadata": {"name": "old", "labels": labels}, "spec": {"nodeName": "n1", "containers": []}}
+    running = {
+        "kind": "Pod",
+        "metadata": {"name": "old", "labels": labels},
+        "spec": {"nodeName": "n1", "containers": []},
+    }
     manifest = {
         "kind": "Pod",
         "metadata": {"name": "new", "labels": labels},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,12 +112,46 @@ def test_claims_of_a_stateful_set_are_not_shared() -> None:
 def test_pods_on_their_way_out_are_no_replicas() -> None:
     staying = pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
     leaving = pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {}, deletionTimestamp="2026-01-01T00:00:00Z")
+    second = pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {})
     assert found(staying, leaving, rules="pdb-missing,ts-missing") == []
-    assert {f.rule for f in found(staying, {**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": None}})}
+    assert {f.rule for f in found(staying, second, rules="pdb-missing,ts-missing")} == {"pdb-missing", "ts-missing"}
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_scheduler_that_bound_pods_exists(bound: bool) -> None:
+    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "", {"schedulerName": "volcano"}) for i in range(2)]
+    pods[0]["spec"]["nodeName"] = "a0" if bound else ""
+    assert bool(found(*pods, rules="sc-unknown-scheduler")) is not bound
+
+
+ABSENT = {
+    "pc-missing": ("PriorityClass", {"priorityClassName": "gone"}),
+    "pc-deleted-in-use": ("PriorityClass", {"priorityClassName": "gone"}),
+    "pdb-missing": ("PodDisruptionBudget", {}),
+    "sc-unknown-scheduler": ("Pod", {"schedulerName": "volcano", "nodeName": ""}),
+    "dra-no-device": ("ResourceClaim", {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}),
+}
+
+
+@pytest.mark.parametrize(("rule", "case"), ABSENT.items(), ids=ABSENT)
+def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str, dict[str, Any]]) -> None:
+    kind, spec = case
+    known = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
+    cluster = Cluster.from_objects([*NODES, *pods, known])
+    rules = chosen_rules([rule], ())
+    assert lint(World.of_cluster(cluster), rules).findings
+    assert lint(World.of_cluster(replace(cluster, unread={kind: "forbidden"})), rules).findings == ()
+
+
+def test_a_dump_without_classes_says_nothing_of_them() -> None:
+    pods = [pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {"priorityClassName": "gold"})]
+    assert found(*pods, rules="pc-missing,pc-deleted-in-use") == []
 
 
 def test_only_workloads_that_lack_pods_are_fragmented() -> None:
     full = {"containers": [{"name": "web", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}
-    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", node["metadata"]["name"], full) for i, node in enumerate(NODES)]
+    names = (f"{zone}{i}" for zone in "abc" for i in range(2))
+    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", name, full) for i, name in enumerate(names)]
     assert found(*pods, rules="rq-fragmented") == []
     assert [f.rule for f in found(*pods, pod("web-5d8-9", "ReplicaSet/web-5d8", "", full), rules="rq-fragmented")]

@@ -27,7 +27,13 @@ def test_the_file_is_what_the_structs_say(name: str) -> None:
 
 @pytest.mark.parametrize(
     "incoming",
-    [pod("1"), pod("64"), pod("1", schedulingGates=[{"name": "g"}]), pod("1", schedulerName="x"), pod("1", nodeName="n1")],
+    [
+        pod("1"),
+        pod("64"),
+        pod("1", schedulingGates=[{"name": "g"}]),
+        pod("1", schedulerName="x"),
+        pod("1", nodeName="n1"),
+    ],
     ids=["schedulable", "too large", "gated", "another scheduler's", "bound"],
 )
 def test_an_explanation_follows_its_schema(incoming: dict[str, object]) -> None:

@@ -73,7 +73,9 @@ def terms(random: Random) -> Json:
     }
     if random.random() < 0.5:
         return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": random.randint(1, 9), "podAffinityTerm": term}]}
+    return {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": random.randint(1, 9), "podAffinityTerm": term}]
+    }
 
 
 def storage(random: Random) -> list[Json]:
@@ -99,7 +101,7 @@ def storage(random: Random) -> list[Json]:
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
         spec = {"capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
         volumes.append({"kind": "PersistentVolume", "metadata": {"name": f"pv{i}"}, "spec": spec})
-        volumes[-1]["spec"]["nodeAffinity"] = affinity
+        volumes[-1] |= {"spec": {**spec, "nodeAffinity": affinity}, "status": {"phase": "Available"}}
     return [*classes, *claims, *volumes]
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Rows
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
 from kschedctl.lint.workload import SERVING, Workload, compiled, scaled
 from kschedctl.lint.world import World
@@ -77,7 +76,9 @@ def overlap(world: World) -> Iterator[Problem]:
 def selects_nothing(world: World) -> Iterator[Problem]:
     for subject, budget, workloads in covered(world):
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
-        if workloads or selector is None or (world.cluster is None and not world.by_namespace.get(namespace)):
+        if workloads or selector is None or not world.all_known("Pod"):
+            continue
+        if world.cluster is None and not world.by_namespace.get(namespace):
             continue
         if world.cluster is None or not world.facts.view.pods.matching(selector, frozenset((namespace,))).any():
             yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
@@ -85,7 +86,7 @@ def selects_nothing(world: World) -> Iterator[Problem]:
 
 def missing(world: World) -> Iterator[Problem]:
     protected = _budgets_of(world)
-    for workload in world.workloads:
+    for workload in world.workloads if world.all_known("PodDisruptionBudget") else ():
         if workload.serving and workload not in protected:
             message = f"no budget covers its {workload.at_most} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
@@ -123,22 +124,26 @@ def no_headroom(world: World) -> Iterator[Problem]:
             continue
         room = np.flatnonzero(facts.eligible(workload) & facts.room(workload)).tolist()
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
-        if tight and not len(_refuges(world, workload, tight[0])):
+        if tight and _nowhere_else(world, workload, tight[0]):
             name = facts.view.nodes.names[tight[0]]
             message = f"a pod of it that is evicted from {name} fits on no other node"
             yield workload.problem((), message)
 
 
-def _refuges(world: World, workload: Workload, row: int) -> Rows:
-    """The other nodes on which its pod that is on this one would fit, by a replay without it."""
+def _nowhere_else(world: World, workload: Workload, row: int) -> bool:
+    """Whether its pod that is on this node would fit on no other, by a replay without it.
+
+    One that would not come back to this node either fits nowhere at all: that is not a matter of drains.
+    """
     view = world.facts.view.fork()
     names = {pod.key for pod in world.facts.owners[workload.kind, workload.namespace, workload.subject.name]}
     position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in names)
     view.forget(position)
     cycle = world.facts.replay(workload, view)
-    feasible = cycle.feasible if cycle is not None else np.arange(len(view.nodes))
-    elsewhere: Rows = feasible[feasible != row]
-    return elsewhere
+    if cycle is None or cycle.error is not None:
+        return False
+    feasible = cycle.feasible.tolist()
+    return feasible == [row] or (not feasible and bool(view.nodes.unschedulable[row]))
 
 
 def order_deadlock(world: World) -> Iterator[Problem]:

@@ -68,8 +68,7 @@ def preferred_dead(world: World) -> Iterator[Problem]:
 def node_name_pin(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         spec = workload.spec
-        running = workload.kind == "Pod" and "status" in workload.subject.document
-        if spec.node_name and not running:
+        if spec.node_name:
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             yield workload.problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind != "Pod":

@@ -14,8 +14,13 @@ from kschedctl.lint.workload import SERVING
 from kschedctl.lint.world import World
 
 
+def _classes_known(world: World) -> bool:
+    """Every cluster has classes: where none is known, they were not read."""
+    return bool(world.known("PriorityClass")) and world.all_known("PriorityClass")
+
+
 def missing(world: World) -> Iterator[Problem]:
-    if world.cluster is None and not world.linted("PriorityClass"):
+    if not _classes_known(world):
         return
     for workload in world.workloads:
         name = workload.spec.priority_class_name
@@ -25,11 +30,16 @@ def missing(world: World) -> Iterator[Problem]:
 
 def not_set(world: World) -> Iterator[Problem]:
     classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    if any(c.global_default for c in classes) or not any(c.value > 0 for c in classes):
+    serving = [workload for workload in world.workloads if workload.kind in SERVING]
+    used = {workload.spec.priority_class_name for workload in serving}
+    used |= {pod.spec.priority_class_name for pod in world.cluster.pods} if world.cluster else set()
+    if not _classes_known(world) or any(c.global_default for c in classes):
         return
-    for workload in world.workloads:
+    if not any(c.value > 0 and c.metadata.name in used for c in classes):
+        return
+    for workload in serving:
         spec = workload.spec
-        if workload.kind in SERVING and not spec.priority_class_name and not spec.priority:
+        if not spec.priority_class_name and not spec.priority:
             yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
 
 
@@ -44,6 +54,8 @@ def system_critical_in_user_namespace(world: World) -> Iterator[Problem]:
 
 def deleted_in_use(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
+    if not _classes_known(world):
+        return
     used: Counter[str] = Counter()
     first: dict[str, Pod] = {}
     for pod in world.cluster.pods:
@@ -71,7 +83,7 @@ def unused(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
     used = {pod.spec.priority_class_name for pod in world.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in world.workloads}
-    for subject, item in world.linted("PriorityClass"):
+    for subject, item in world.linted("PriorityClass") if world.all_known("Pod") else ():
         name = item.metadata.name
         if name not in used and not item.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no pod and no workload uses it")
@@ -100,9 +112,8 @@ RULES = (
         ERROR,
         missing,
         summary="priorityClassName of a class that does not exist",
-        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked against the "
-        "cluster, or "
-        "against the PriorityClasses among the manifests where there are any.",
+        why="Admission refuses the pods; the controller keeps trying and nothing starts. Checked where "
+        "some PriorityClass is known, of the cluster or among the manifests.",
         fix="Create the PriorityClass, or correct the name",
         source=doc.PRIORITY,
     ),

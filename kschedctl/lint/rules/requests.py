@@ -103,7 +103,7 @@ def fragmented(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         eligible = facts.eligible(workload)
-        waits = len(facts.rows_of(workload)) < workload.at_most
+        waits = len(facts.rows_of(workload)) < workload.at_least
         if not waits or not eligible.any() or (eligible & facts.room(workload)).any():
             continue
         wanted, free = facts.requests(workload), np.maximum(facts.free[eligible], 0)
@@ -214,7 +214,7 @@ RULES = (
         WARNING,
         fragmented,
         summary="Enough is free in sum, but not on any one node",
-        why="The workload lacks pods, and the next one stays Pending although dashboards show free capacity. Proved by replay.",
+        why="The workload lacks pods, and they stay Pending although dashboards show free capacity. Proved by replay.",
         fix="Move small pods together, or add a node",
         source=f"{doc.PLUGINS}: noderesources/fit.go",
         needs_cluster=True,

@@ -12,10 +12,10 @@ from kschedctl.lint.world import World
 
 
 def unknown_scheduler(world: World) -> Iterator[Problem]:
-    served = set(world.facts.scheduler.configuration.profiles)
-    served |= {
-        info.spec.scheduler_name for info in world.facts.view.pods.infos if info.pod.spec.priority is None or info.spec
-    }
+    pods, served = world.facts.view.pods, set(world.facts.scheduler.configuration.profiles)
+    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[pods.node >= 0].tolist())}
+    if not world.all_known("Pod"):
+        return
     for workload in world.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
         if name not in served:
@@ -64,6 +64,8 @@ def _running_members(world: World, namespace: str, name: str, linted: list[Workl
 
 def no_device(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
+    if not world.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
+        return
     classes = {c.metadata.name for c in world.known("DeviceClass")}
     devices = any(s.spec.devices for s in world.cluster.resource_slices)
     claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in world.known("ResourceClaim")}

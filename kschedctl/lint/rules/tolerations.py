@@ -77,7 +77,7 @@ def taint_nobody_tolerates(world: World) -> Iterator[Problem]:
         for taint in node.spec.taints:
             if taint.effect in REPELLING and own_taint(taint.key):
                 where.setdefault(taint, []).append(row)
-    for taint, rows in where.items():
+    for taint, rows in where.items() if world.all_known("Pod") else ():
         if not any(tolerated(tolerations, taint) for tolerations in specific):
             message = f"no pod tolerates {_text(taint)}, which {len(rows):,} nodes have: they stay empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)

@@ -17,14 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
-import urllib3
-
-from kschedctl.sources.live_http import Server
-
-WAITED: list[float] = []
-"""The seconds that the fixture ``server_at`` would have waited in the test."""
-
 TLS = Path(__file__).parent / "tls"
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
 
@@ -202,22 +194,3 @@ def kubeconfig(url: str, path: Path, *, name: str = "here", cluster: Any = None,
     }
     path.write_text(json.dumps(document))
     return str(path)
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No kubeconfig of whoever runs the tests. (A module that imports it has it.)"""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    WAITED.clear()
-
-
-@pytest.fixture(name="server_at")
-def fixture_server_at() -> Callable[..., Server]:
-    """Makes a Server without credentials that notes how long it would wait."""
-
-    def make(url: str, seconds: float = 20.0) -> Server:
-        return Server(url, urllib3.PoolManager(maxsize=32), urllib3.HTTPHeaderDict, seconds, sleep=WAITED.append)
-
-    return make

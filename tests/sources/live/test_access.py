@@ -9,14 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from api_server import nobody, TLS, ApiServer, kubeconfig, replayed, serving
+from api_server import TLS, ApiServer, kubeconfig, replayed, serving
+from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live import Access, Connection, connect, seconds_of
 
 VERSION = "/version"
-
-pytestmark = pytest.mark.usefixtures("nobody")
 
 
 def asked(connection: Connection, api: ApiServer) -> ApiServer:

@@ -9,7 +9,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from api_server import fixture_server_at, nobody, Answer, ApiServer, Response, recorded_error, replayed, serving, status
+from api_server import Answer, ApiServer, Response, recorded_error, replayed, serving, status
+from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
@@ -21,8 +22,6 @@ from kschedctl.sources.live_reading import read_live
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
-
-pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture(autouse=True)

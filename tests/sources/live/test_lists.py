@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from api_server import fixture_server_at, nobody, WAITED, Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
+from api_server import Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
+from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError
 from kschedctl.sources import live_http, live_lists
@@ -18,8 +19,6 @@ from kschedctl.sources.live_lists import paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
-
-pytestmark = pytest.mark.usefixtures("nobody")
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:

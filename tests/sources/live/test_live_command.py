@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import nobody, Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
+from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
+from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
 from kschedctl.cli.main import main
@@ -17,8 +18,6 @@ from kschedctl.sources.snapshot_file import write_snapshot
 
 Run = Callable[..., tuple[int, str, str]]
 CLAIMS = "/api/v1/persistentvolumeclaims"
-
-pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @pytest.fixture

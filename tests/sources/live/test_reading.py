@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import fixture_server_at, nobody, Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
+from api_server import Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
+from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 import kschedctl
 from kschedctl.cluster import Cluster
@@ -33,8 +34,6 @@ profiles:
   plugins:
     filter: {disabled: [{name: NodeResourcesFit}]}
 """
-
-pytestmark = pytest.mark.usefixtures("nobody")
 
 
 def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:

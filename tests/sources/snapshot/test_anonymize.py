@@ -154,6 +154,22 @@ def test_numbers_that_are_compared_stay_in_order() -> None:
     assert values[3] == "2"
 
 
+def test_a_value_that_no_label_may_have_stays_one() -> None:
+    """The scheduler refuses the selector for it; signs of compared numbers stay for the same reason."""
+    made, _ = anonymized(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
+    terms = [p.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution for p in made.pods]  # type: ignore[union-attr]
+    values = {requirement.values for (term,) in terms for requirement in term.preference.match_expressions}
+    assert ("-1",) in values
+    assert any(PSEUDONYM.fullmatch(value[:-1]) and value.endswith("?") for (value,) in values)
+
+
+def _preferring(value: str) -> dict[str, Any]:
+    expression = {"key": "k", "operator": "Gt" if value == "-1" else "In", "values": [value]}
+    term = {"weight": 1, "preference": {"matchExpressions": [expression]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"kind": "Pod", "metadata": {"name": f"p{len(value)}"}, "spec": {"affinity": affinity}}
+
+
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

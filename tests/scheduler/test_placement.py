@@ -1,0 +1,118 @@
+"""Placements: the real scheduler's choices, and kinds of pod that stay up to date whatever moves."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_simulation import objects
+
+from kschedctl.api.workloads import decode
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.placement import Placements
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.studies.creation import create
+from kschedctl.studies.edits import added
+
+RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"
+PLACED = [json.loads(line) for line in lzma.decompress(RECORDINGS.read_bytes()).splitlines()]
+
+
+def framework(scheduler: Scheduler) -> Framework:
+    found = scheduler.framework("default-scheduler")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("case", PLACED, ids=[case["name"] for case in PLACED])
+def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> None:
+    """Each pod comes as its manifest says, to the cluster as it was when it came."""
+    cluster = Cluster.from_objects(case["objects"])
+    (pods,) = create(cluster, [decode(case["pod"])]).pods.values()
+    scheduler = Scheduler(added(cluster, pods))
+    view = scheduler.view.fork()
+    choice = Placements(view).choose(framework(scheduler), view.pods.index[pods[0].key])
+    assert choice is not None
+    assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
+    assert choice.feasible == case["result"]["feasibleNodes"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_kind_is_up_to_date_whatever_moved(seed: int) -> None:
+    """Pods of all kinds come and go in any order, many of one kind at a time; each answer is the full cycle's."""
+    random = Random(seed)
+    documents, keys = objects(random)
+    scheduler = Scheduler(Cluster.from_objects(documents))
+    view = scheduler.view.fork()
+    placements = Placements(view, seed)
+    positions = [view.pods.index[key] for key in keys]
+    for position in list(positions):
+        positions += view.clone(position, random.randint(0, 12))
+    for _ in range(60):
+        position = random.choice(positions)
+        if view.pods.node[position] >= 0:
+            view.forget(position)
+            continue
+        expected = run_cycle(framework(scheduler), placements.incoming(int(view.pods.info[position])), view)
+        choice = placements.choose(framework(scheduler), position)
+        if choice is None:
+            assert not len(expected.feasible)
+            continue
+        assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
+        view.assume(position, choice.row)
+
+
+def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}
+    return [{"kind": "Node", "metadata": {"name": f"n{i:03}"}, "status": status} for i in range(documents)]
+
+
+def test_looking_ahead_changes_nothing() -> None:
+    """Hundreds of pods of one kind on nodes alike: what was computed ahead is what the full cycle says."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}}
+    scheduler = Scheduler(Cluster.from_objects([*plain(8), pod]))
+    view = scheduler.view.fork()
+    placements = Placements(view, 1)
+    placed = 0
+    for position in view.clone(0, 300):
+        expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
+        choice = placements.choose(framework(scheduler), position)
+        if choice is None:
+            assert not len(expected.feasible)
+            break
+        assert choice.tied.tolist() == expected.scores.best.tolist()
+        assert choice.feasible == len(expected.feasible)
+        view.assume(position, choice.row)
+        placed += 1
+    assert placed == 8 * (4000 // 150)
+
+
+def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
+    random = Random(11)
+    for _ in range(20):
+        documents, keys = objects(random)
+        scheduler = Scheduler(Cluster.from_objects(documents))
+        gone = np.array([random.random() < 0.3 for _ in scheduler.view.nodes.names])
+        names = {name for name, lost in zip(scheduler.view.nodes.names, gone, strict=True) if lost}
+        kept = [d for d in documents if d["metadata"]["name"] not in names]
+        kept = [d for d in kept if d["kind"] != "Pod" or d["spec"].get("nodeName") not in names]
+        fresh = Scheduler(Cluster.from_objects(kept))
+        view = scheduler.view.without(gone)
+        for key in keys:
+            info = fresh.view.pods.infos[fresh.view.pods.info[fresh.view.pods.index[key]]]
+            ours, theirs = run_cycle(framework(scheduler), info, view), run_cycle(framework(fresh), info, fresh.view)
+            assert best(ours) == best(theirs)
+
+
+def best(cycle: Any) -> set[str]:
+    return {cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()}

@@ -1,0 +1,92 @@
+"""Sampling: upstream's own tables, and the rotating start over many pods against a loop node by node."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from golden_cases import Json
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.sampling import Sampling, feasible_nodes_to_find
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Simulation
+
+NUMBERS = [(0, 10, 10), (40, 10, 10), (0, 1000, 420), (40, 1000, 400), (0, 6000, 300), (40, 6000, 2400)]
+"""Upstream's TestNumFeasibleNodesToFind: the percentage that counts, the nodes, how many are enough."""
+STARTS = [150, 300, 450, 100, 250, 400, 50, 200]
+"""Upstream's TestFairEvaluationForNodes: where the next search starts, of 500 nodes that all fit, at 30 %."""
+
+
+@pytest.mark.parametrize(("percentage", "nodes", "enough"), NUMBERS)
+def test_how_many_nodes_are_enough(percentage: int, nodes: int, enough: int) -> None:
+    assert feasible_nodes_to_find(percentage, nodes) == enough
+
+
+def test_every_node_gets_its_turn() -> None:
+    sampling = Sampling(30)
+    for start in STARTS:
+        assert len(sampling.sample(np.zeros(500, np.bool_), np.arange(500))) == 150
+        assert sampling.start == start
+
+
+def naive(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]:
+    """The nodes that a loop finds from ``start`` on, and where the next loop starts."""
+    found, failed = [], 0
+    for i in range(len(refused)):
+        row = (start + i) % len(refused)
+        if refused[row]:
+            failed += 1
+        elif len(found) == enough:
+            break
+        else:
+            found.append(row)
+    return sorted(found), (start + len(found) + failed) % len(refused)
+
+
+def test_samples_are_those_of_a_loop() -> None:
+    random = Random(3)
+    for _ in range(200):
+        nodes, percentage = random.randint(1, 400), random.choice([0, 5, 30, 70, 100])
+        sampling, start = Sampling(percentage), 0
+        enough = feasible_nodes_to_find(percentage, nodes)
+        for _ in range(6):
+            refused = [random.random() < 0.4 for _ in range(nodes)]
+            expected, start = naive(refused, start, enough)
+            found = sampling.sample(np.array(refused), np.arange(nodes))
+            assert (found.tolist(), sampling.start) == (expected, start)
+
+
+def test_without_scoring_one_node_is_enough() -> None:
+    sampling = Sampling()
+    assert sampling.sample(np.array([True, False, False]), np.arange(3), scoring=False).tolist() == [1]
+    assert sampling.start == 2
+
+
+def nodes(count: int) -> list[Json]:
+    status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}
+    return [{"kind": "Node", "metadata": {"name": f"n{i:04}"}, "status": status} for i in range(count)]
+
+
+def pods(count: int) -> list[Json]:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}
+    return [{"kind": "Pod", "metadata": {"name": f"p{i:02}", "namespace": "d"}, "spec": spec} for i in range(count)]
+
+
+@pytest.mark.parametrize("percentage", [10, 40])
+def test_a_simulation_looks_at_as_many_nodes_as_upstream(percentage: int) -> None:
+    """All nodes fit, so that each pod's nodes are those behind the ones of the pod before."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": percentage,
+    }
+    cluster = Cluster.from_objects([*nodes(1500), *pods(12)], config=config)
+    simulation = Simulation(Scheduler(cluster), sampling=True)
+    enough = max(1500 * percentage // 100, 100)
+    for i, position in enumerate(range(12)):
+        outcome = simulation.attempt(position)
+        assert outcome is not None
+        assert outcome.feasible == enough
+        assert (outcome.row - i * enough) % 1500 < enough

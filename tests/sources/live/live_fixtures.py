@@ -1,0 +1,33 @@
+"""What tests of a live cluster share: no kubeconfig of whoever runs them, and no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from kschedctl.sources.live_http import Server
+
+WAITED: list[float] = []
+"""The seconds that a Server of the fixture would have waited in the test."""
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No kubeconfig of whoever runs the tests. (A module that imports it has it.)"""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    WAITED.clear()
+
+
+@pytest.fixture(name="server_at")
+def fixture_server_at() -> Callable[..., Server]:
+    """Makes a Server without credentials that notes how long it would wait."""
+
+    def make(url: str, seconds: float = 20.0) -> Server:
+        return Server(url, urllib3.PoolManager(maxsize=32), urllib3.HTTPHeaderDict, seconds, sleep=WAITED.append)
+
+    return make

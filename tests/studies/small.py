@@ -1,0 +1,64 @@
+"""Manifests for the tests of the studies, as short as can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def node(name: str, zone: str = "a", cpu: str = "4", pods: str = "10", **spec: Any) -> Json:
+    labels = {ZONE: zone, HOSTNAME: name, "pool": "p"}
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+def pod_spec(cpu: str = "1", **spec: Any) -> Json:
+    return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}], **spec}
+
+
+def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = None, **spec: Any) -> Json:
+    """A pod of namespace ``d`` with the label ``app`` of its owner; bound ones run and are ready."""
+    metadata: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "web"}}
+    if owner:
+        metadata["ownerReferences"] = [{"controller": True, "apiVersion": "apps/v1", **owner}]
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]} if node_name else {}
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": pod_spec(cpu, nodeName=node_name, **spec),
+        "status": status,
+    }
+
+
+REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f"}
+
+
+def replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
+    """A pod of Deployment d/web."""
+    found = pod(name, node_name, cpu, REPLICA_SET, **spec)
+    found["metadata"]["labels"]["pod-template-hash"] = "5f"
+    return found
+
+
+def workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
+    """A manifest of namespace ``d`` whose pods have the label app=NAME."""
+    made = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
+    inner: Json = {"selector": {"matchLabels": {"app": name}}, "template": made, **(spec or {})}
+    return {"kind": kind, "metadata": {"name": name, "namespace": "d"}, "spec": inner}
+
+
+def budget(allowed: int, app: str = "web") -> Json:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def spread(key: str = ZONE, app: str = "web", skew: int = 1) -> Json:
+    selector = {"matchLabels": {"app": app}}
+    constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return {"topologySpreadConstraints": [constraint]}

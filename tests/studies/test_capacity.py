@@ -1,0 +1,90 @@
+"""`capacity`: how many more fit, where, what stops the next one; several shapes, claims of their own, limits."""
+
+from __future__ import annotations
+
+import pytest
+from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, replica, spread, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.capacity import ShapeCapacity
+from kschedctl.studies.capacity import capacity
+from kschedctl.studies.parallel import Workers
+
+NODES = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", "3")]
+
+
+def fits(*manifests: Json, objects: list[Json] = NODES, **options: object) -> tuple[ShapeCapacity, ...]:
+    return capacity(Cluster.from_objects(objects), manifests, **options).shapes  # type: ignore[arg-type]
+
+
+def test_by_resources() -> None:
+    (found,) = fits(pod("p", cpu="500m"))
+    assert (found.fits, found.nodes, found.limited) == (10, {"n1": 2, "n2": 8}, False)
+    assert found.domains == {ZONE: {"a": 2, "b": 8}}
+    assert found.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    assert [(e.reason, e.nodes) for e in found.eliminations] == [("Insufficient cpu", 2)]
+
+
+def test_shapes_are_tried_each_by_itself() -> None:
+    small, large = fits(pod("small"), pod("large", cpu="3"))
+    assert (small.shape, small.fits) == ("Pod d/small", 5)
+    assert (large.shape, large.fits) == ("Pod d/large", 1)
+
+
+def test_no_more_than_asked_for() -> None:
+    (found,) = fits(pod("p", cpu="100m"), most=7)
+    assert (found.fits, found.limited, found.message) == (7, True, "")
+
+
+def test_a_spread_constraint_stops_earlier() -> None:
+    """n1 holds one pod and takes one more; n2 may then have one more than that, though it has room for four."""
+    constrained = workload("Deployment", template=pod_spec("1", **spread()))
+    (found,) = fits(constrained)
+    assert (found.fits, found.nodes) == (4, {"n1": 1, "n2": 3})
+    assert "1 node(s) didn't match pod topology spread constraints" in found.message
+
+
+def test_pods_that_want_a_node_each() -> None:
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    (found,) = fits(pod("p", affinity=apart), objects=NODES[:2])
+    assert (found.fits, found.nodes) == (2, {"n1": 1, "n2": 1})
+
+
+def test_nobody_is_evicted() -> None:
+    (found,) = fits(pod("p", cpu="4"), objects=[node("n1"), replica("r1", "n1", "1", priority=-5)])
+    assert found.fits == 0
+
+
+def test_claims_of_their_own_run_out() -> None:
+    local = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+    local["volumeBindingMode"] = "WaitForFirstConsumer"
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+    available = {"phase": "Available"}
+    volumes = [
+        {"kind": "PersistentVolume", "metadata": {"name": f"v{i}"}, "spec": spec, "status": available} for i in range(3)
+    ]
+    request = {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    claim = {"metadata": {"name": "data"}, "spec": {**request, "storageClassName": "local"}}
+    manifest = workload("StatefulSet", spec={"volumeClaimTemplates": [claim]}, template=pod_spec("100m"))
+    (found,) = fits(manifest, objects=[*NODES, local, *volumes])
+    assert (found.fits, found.limited) == (3, False)
+    assert "didn't find available persistent volumes" in found.message
+
+
+def test_runs_and_processes() -> None:
+    manifests = [pod("small"), pod("large", cpu="3")]
+    alone = fits(*manifests, runs=3)
+    assert [(shape.fits, shape.over_runs.least, shape.over_runs.most) for shape in alone if shape.over_runs] == [
+        (5, 5, 5),
+        (1, 1, 1),
+    ]
+    assert fits(*manifests, runs=3, workers=Workers(2)) == alone
+
+
+def test_nothing_to_try() -> None:
+    with pytest.raises(UsageError, match="no shape"):
+        fits()
+    with pytest.raises(UsageError, match="DaemonSet web runs once on each node"):
+        fits(workload("DaemonSet"))

@@ -1,0 +1,119 @@
+"""`failures`: what is lost with nodes, zones and pools, the ranking, and the same answers from other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pytest
+from small import ZONE, Json, node, pod, replica, spread
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Simulation
+from kschedctl.studies.edits import returns
+from kschedctl.studies.failures import Loss, failures, lose, losses
+from kschedctl.studies.parallel import Workers
+from kschedctl.studies.scene import Scene
+
+
+def zones(pods: int, cpu: str = "1") -> list[Json]:
+    """Three zones of one node with four cores each."""
+    nodes = [node(f"n{i}", zone) for i, zone in enumerate("abc")]
+    return nodes + [replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
+
+
+def test_a_cluster_that_can_do_without_a_zone() -> None:
+    report = failures(Cluster.from_objects(zones(8)))
+    assert report.safe
+    assert {(f.name, f.displaced, f.unplaced) for f in report.failures} == {("a", 3, 0), ("b", 3, 0), ("c", 2, 0)}
+
+
+def test_one_that_cannot_with_the_worst_first() -> None:
+    report = failures(Cluster.from_objects(zones(10)))
+    assert not report.safe
+    assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
+    assert "2 Insufficient cpu" in report.failures[0].reasons[0].message
+
+
+def test_daemons_and_bare_pods() -> None:
+    daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
+    report = failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
+    worst = report.failures[0]
+    assert (worst.name, worst.displaced, worst.lost, worst.unplaced) == ("n0", 1, 1, 0)
+
+
+def test_the_lost_zone_is_no_domain_any_more() -> None:
+    """Unlike after a drain: the pods may be spread over what is left."""
+    objects = [node("n0", "a"), node("n1", "b"), *(replica(f"r{i}", "n0", **spread()) for i in range(2))]
+    (worst, _) = failures(Cluster.from_objects(objects)).failures
+    assert (worst.displaced, worst.unplaced) == (2, 0)
+
+
+def test_pairs() -> None:
+    report = failures(Cluster.from_objects(zones(9)), "zone", pairs=True)
+    assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [
+        ("a + b", 6, 5),
+        ("a + c", 6, 5),
+        ("b + c", 6, 5),
+    ]
+
+
+def test_pods_bound_to_a_zone_by_their_volume() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+    }
+    expression = {"key": ZONE, "operator": "In", "values": ["a"]}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"nodeAffinity": terms}}
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    worst = failures(Cluster.from_objects([*zones(0), claim, volume, replica("db", "n0", volumes=mounted)])).failures[0]
+    assert worst.unplaced == 1
+    assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
+
+
+def test_without_the_labels() -> None:
+    with pytest.raises(UsageError, match="no node tells its zone"):
+        losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")
+
+
+def random_cluster(random: Random) -> list[Json]:
+    nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(2, 6))) for i in range(8)]
+
+    def pods() -> Iterator[Json]:
+        for i in range(24):
+            extra = spread(skew=random.randint(1, 3)) if random.random() < 0.4 else {}
+            yield replica(f"r{i}", f"n{random.randrange(8)}", random.choice(["500m", "1"]), **extra)
+
+    return [*nodes, *pods()]
+
+
+def test_a_loss_is_a_cluster_without_the_nodes() -> None:
+    """The quick way, on columns of the whole cluster, equals making the cluster without the nodes."""
+    random = Random(7)
+    for _ in range(15):
+        objects = random_cluster(random)
+        gone = {f"n{i}" for i in range(8) if random.random() < 0.4}
+        if not 0 < len(gone) < 8:
+            continue
+        found = lose(Scene(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
+        left = [o for o in objects if o["metadata"]["name"] not in gone]
+        for o in left:
+            if o["kind"] == "Pod" and o["spec"]["nodeName"] in gone:
+                o["spec"]["nodeName"], o["status"] = "", {}
+        simulation = Simulation(Scheduler(Cluster.from_objects(left)), seed=1)
+        pods = simulation.view.pods
+        waiting = [int(p) for p in np.flatnonzero(pods.node < 0) if returns(pods.objects[int(p)])]
+        outcomes = simulation.run(waiting)
+        assert found.displaced == len(waiting)
+        assert found.unplaced == sum(outcome.row < 0 for outcome in outcomes)
+
+
+def test_processes_give_the_same_results() -> None:
+    cluster = Cluster.from_objects(random_cluster(Random(3)))
+    alone = failures(cluster, "node")
+    assert failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()

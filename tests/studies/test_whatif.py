@@ -1,0 +1,181 @@
+"""`whatif`: every kind of step, the difference that it makes, and errors that name the step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from small import ZONE, Json, budget, node, pod, replica, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, KschedctlError
+from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.schema import FOLDER, scenario_text, schema_of
+from kschedctl.reports.whatif import WhatIf
+from kschedctl.studies.scenario import load_scenario
+from kschedctl.studies.whatif import compare, whatif
+
+PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
+PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
+DAEMON = pod("agent-n1", "n1", "100m", {"kind": "DaemonSet", "name": "agent"}, affinity=PINNED)
+CLUSTER = [node("n1", "a"), node("n2", "b", "2"), replica("r1", "n1"), replica("r2", "n1"), DAEMON]
+
+
+def run(*steps: Json, objects: list[Json] = CLUSTER, **options: Any) -> WhatIf:
+    return whatif(Cluster.from_objects(objects), load_scenario({"steps": list(steps)}), **options)
+
+
+def changes(report: WhatIf) -> set[tuple[str, str, str, str]]:
+    return {(c.pod.removeprefix("d/"), c.change, c.before, c.after) for c in report.changes}
+
+
+def test_cordon_and_uncordon() -> None:
+    wants = pod("p", cpu="3")
+    assert changes(run({"cordon": {"nodes": ["n1"]}}, objects=[*CLUSTER, wants])) == set()
+    objects = [node("n1", unschedulable=True), wants]
+    assert changes(run({"uncordon": {"nodes": ["n1"]}}, objects=objects)) == {("p", "NewlyScheduled", "", "n1")}
+
+
+def test_a_taint_drives_pods_away() -> None:
+    step = {"taint": {"selector": f"{ZONE}=a", "add": [{"key": "k", "effect": "NoExecute"}]}}
+    found = run(step)
+    assert changes(found) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
+    assert (found.steps[0].displaced, found.steps[0].placed) == (3, 2)
+
+
+def test_labels_let_a_pod_in() -> None:
+    waiting = pod("p", nodeSelector={"disk": "ssd"})
+    report = run({"label": {"nodes": ["n2"], "labels": {"disk": "ssd"}}}, objects=[*CLUSTER, waiting])
+    assert changes(report) == {("p", "NewlyScheduled", "", "n2")}
+    assert report.pending == (1, 0)
+
+
+def test_new_nodes_like_another_bring_their_daemons() -> None:
+    report = run({"addNodes": {"count": 2, "like": "n1", "name": "new", "labels": {ZONE: "c"}}})
+    assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0"), ("agent-n1-new-1", "Created", "", "new-1")}
+    (zone,) = (domain for domain in report.balance if domain.domain == "c")
+    assert zone.nodes == (0, 2)
+
+
+def test_new_nodes_by_a_template() -> None:
+    step = {"addNodes": {"template": node("x", cpu="16"), "name": "big"}}
+    assert changes(run(step, objects=[*CLUSTER, pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}
+
+
+def test_removed_nodes() -> None:
+    report = run({"removeNodes": {"nodes": ["n1"]}})
+    assert changes(report) == {("r1", "Moved", "n1", "n2"), ("r2", "Moved", "n1", "n2"), ("agent-n1", "Gone", "n1", "")}
+
+
+def test_a_failed_zone() -> None:
+    report = run({"fail": {"zone": "b"}}, objects=[*CLUSTER, replica("r3", "n2", "2")])
+    assert changes(report) == {("r3", "NewlyPending", "n2", "")}
+    assert "Insufficient cpu" in report.changes[0].message
+
+
+def test_drain_waits_for_budgets() -> None:
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, budget(0)])
+    assert changes(report) == set()
+    assert len(report.steps[0].notes) == 2
+
+
+def test_scale_up_and_down() -> None:
+    up = run({"scale": {"namespace": "d", "name": "web", "replicas": 4}})
+    assert {c.change for c in up.changes} == {"Created"}
+    assert len(up.changes) == 2
+    down = run({"scale": {"namespace": "d", "name": "web", "replicas": 0}})
+    assert changes(down) == {("r1", "Gone", "n1", ""), ("r2", "Gone", "n1", "")}
+
+
+def test_manifests_are_applied() -> None:
+    report = run({"apply": {"manifests": [workload("Deployment", "db", {"replicas": 2})]}})
+    assert {c.pod for c in report.changes} == {"d/db-new-0", "d/db-new-1"}
+    files = {"db.yaml": [workload("Deployment", "db", {"replicas": 1})]}
+    assert len(run({"apply": {"files": ["db.yaml"]}}, read=files.__getitem__).changes) == 1
+
+
+def test_a_priority_class_lets_pods_preempt() -> None:
+    objects = [node("n1"), replica("r1", "n1", "4"), pod("p", cpu="4", priority=0)]
+    step = {
+        "priorityClass": {"name": "gold", "value": 100, "workloads": [{"kind": "Pod", "namespace": "d", "name": "p"}]}
+    }
+    assert changes(run(step, objects=objects)) == {("p", "NewlyScheduled", "", "n1"), ("r1", "Gone", "n1", "")}
+
+
+PACKED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu"}]}},
+                }
+            ]
+        }
+    ],
+}
+EVEN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def test_another_configuration_counts_from_then_on() -> None:
+    apply = {"apply": {"manifests": [pod("p", cpu="500m")]}}
+    objects = [node("n1"), node("n2"), replica("r1", "n1", "2")]
+    assert run(apply, objects=objects).changes[0].after == "n2"
+    assert run({"configure": {"configuration": PACKED}}, apply, objects=objects).changes[0].after == "n1"
+
+
+def test_two_configurations_compared() -> None:
+    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
+    report = compare(cluster, None, {"even.yaml": EVEN, "packed.yaml": PACKED})
+    assert changes(report) == {("p", "Moved", "n2", "n1")}
+    assert report.compared == ("even.yaml", "packed.yaml")
+
+
+def test_steps_follow_each_other() -> None:
+    steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
+    report = run(*steps)
+    assert [step.step for step in report.steps] == ["addNodes", "drain", "fail"]
+    assert {c.after for c in report.changes if c.change == "Moved"} == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([{"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": 5}}], "step 2 (drain), nodes: 5 is not of type 'array'"),
+        ([{"cordon": {}, "drain": {}}], "step 1 (cordon): is more than one step: each step is an item of its own"),
+        ([{}], "step 1: says nothing to do"),
+        ([{"scale": {"name": "x"}}], "step 1 (scale): 'replicas' is a required property"),
+        ([{"addNodes": {"count": 0}}], "step 1 (addNodes), count: 0 is less than the minimum of 1"),
+        ([{"drain": {"nodes": ["n1"], "force": True}}], "step 1 (drain): Additional properties are not allowed"),
+        ([{"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n9"]}}], 'step 2 (drain): node "n9" not found'),
+        ([{"fail": {"zone": "x"}}], 'step 1 (fail): no node is in zone "x"'),
+        ([{"scale": {"name": "nobody", "replicas": 1}}], "step 1 (scale): Deployment default/nobody has no pods"),
+        ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): no PriorityClass "gold"'),
+        ([{"addNodes": {"count": 1}}], "step 1 (addNodes): either like or template"),
+        ([{"taint": {"nodes": ["n1"], "add": [{"key": "k"}]}}], "step 1 (taint): a taint to add has an effect"),
+    ],
+)
+def test_errors_name_the_step(steps: list[Json], message: str) -> None:
+    with pytest.raises(KschedctlError) as raised:
+        run(*steps)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_document_of_another_kind() -> None:
+    with pytest.raises(InputError, match=r"what.yaml: kind: 'Pod' is not one of"):
+        load_scenario({"kind": "Pod", "steps": [{"cordon": {}}]}, where="what.yaml")
+
+
+def test_the_schema_file_is_what_the_structs_say() -> None:
+    assert (FOLDER / "scenario.json").read_text() == scenario_text()
+    jsonschema.Draft202012Validator.check_schema(scenario_schema())
+
+
+def test_the_report_follows_its_schema() -> None:
+    document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
+    jsonschema.validate(document, schema_of(WhatIf))
+    assert json.dumps(document)
