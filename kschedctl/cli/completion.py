@@ -67,8 +67,8 @@ def _commands() -> Iterator[tuple[str, Described]]:
         inner = getattr(command, "commands", {})
         parameters = [p for c in (inner.values() or [command]) for p in c.params]
         options = [_option(p) for p in parameters if p.param_type_name == "option"]
-        choices = [p.metavar.split("|") for p in parameters if p.param_type_name == "argument" and "|" in p.metavar]
-        words = [*inner, *(word for words in choices for word in words)]
+        choices = [p.metavar for p in parameters if p.param_type_name == "argument" and "|" in p.metavar]
+        words = [*inner, *(word for metavar in choices for word in re.findall(r"(?<![\w…])[a-z]+(?![\w…])", metavar))]
         yield name, Described(summary, list(dict.fromkeys(options)), words)
 
 
@@ -94,21 +94,30 @@ def _bash(commands: Commands) -> str:
 
 def _bash_values(commands: Commands) -> Iterator[str]:
     """What follows an option that takes a value."""
-    for opt in dict.fromkeys(opt for c in commands.values() for opt in c.options if opt.value):
+    for opt, pattern in _valued(commands):
         if opt.words:
             action = f'COMPREPLY=($(compgen -W {_quoted(" ".join(opt.words))} -- "$current"))'
         else:
             action = _BASH_FILES if opt.value == "FILE" else "COMPREPLY=()"
-        yield f"        {'|'.join(opt.names)}) {action}; return ;;\n"
+        yield f"        {pattern}) {action}; return ;;\n"
+
+
+def _valued(commands: Commands) -> Iterator[tuple[Opt, str]]:
+    """The options that take a value, each with the shell's pattern of ``command/option`` for the commands that have it."""
+    takers: dict[Opt, list[str]] = {}
+    for name, command in commands.items():
+        for opt in command.options:
+            if opt.value:
+                takers.setdefault(opt._replace(help=""), []).append(name)
+    for opt, names in takers.items():
+        yield opt, "|".join(f"{name}/{option}" for name in names for option in opt.names)
 
 
 def _kubectl(commands: Commands) -> str:
     """A program that kubectl runs with what was typed; it prints a candidate a line, then what else to complete."""
-    options = dict.fromkeys(opt for c in commands.values() for opt in c.options if opt.value)
     values = "".join(
-        f"{'|'.join(opt.names)}) answer {files} {_quoted(' '.join(opt.words))} ;;\n"
-        for opt in options
-        for files in [_FILES_TOO if opt.value == "FILE" else _NO_FILES]
+        f"{pattern}) answer {_FILES_TOO if opt.value == 'FILE' else _NO_FILES} {_quoted(' '.join(opt.words))} ;;\n"
+        for opt, pattern in _valued(commands)
     )
     words = {name: [*c.words, *(n for opt in c.options for n in opt.names)] for name, c in commands.items()}
     cases = "".join(f"{name}) answer {_NO_FILES} {_quoted(' '.join(found))} ;;\n" for name, found in words.items())
@@ -192,7 +201,7 @@ _kschedctl() {{
         {names}) command=$word; break ;;
         esac
     done
-    case $previous in
+    case $command/$previous in
 {values}    esac
     case $command in
 {commands}        *) words={words} ;;
@@ -219,7 +228,7 @@ while [ $# -gt 1 ]; do
     shift
 done
 current=$1
-case $previous in
+case $command/$previous in
 {values}esac
 case $command in
 {commands}*) answer {none} {words} ;;

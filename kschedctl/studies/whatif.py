@@ -25,7 +25,7 @@ from kschedctl.studies.drain import Draining
 from kschedctl.studies.edit import Edit, Files, chosen_nodes
 from kschedctl.studies.edits import workload_of
 from kschedctl.studies.parallel import UNSEEN, Progress
-from kschedctl.studies.scenario import verb
+from kschedctl.studies.scenario import load_scenario, verb
 from kschedctl.studies.scene import left_out
 from kschedctl.studies.settling import Settled, settle, settled
 from kschedctl.studies.simulate import deploy, prepare
@@ -115,17 +115,20 @@ class Run:
 
 def whatif(
     cluster: Cluster,
-    scenario: parts.Scenario,
+    scenario: parts.Scenario | Mapping[str, Any],
     *,
     read: Files = no_files,
     seed: int = 0,
     sampling: bool = False,
     progress: Progress = UNSEEN,
 ) -> WhatIf:
-    """The difference that the scenario makes. Pods that are pending and fit are scheduled before it begins.
+    """The difference that the scenario, or the document that is one, makes.
 
-    ``read`` reads the documents of a file that the scenario names. Raises UsageError that names the step.
+    Pods that are pending and fit are scheduled before it begins. ``read`` reads the documents of a file that the
+    scenario names. Raises UsageError and InputError that name the step.
     """
+    if not isinstance(scenario, parts.Scenario):
+        scenario = load_scenario(scenario)
     before = settle(cluster, seed, sampling)
     run = Run(before, read, seed, sampling)
     run.take_all(scenario, progress)

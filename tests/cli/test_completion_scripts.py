@@ -34,7 +34,9 @@ def test_scripts_in_the_repository_are_up_to_date(run: Run, shell: str, file: st
         (["kschedctl", "explain", "--all"], {"--all-namespaces"}),
         (["kschedctl", "explain", "-o", "ja"], set()),
         (["kschedctl", "explain", "-o", "j"], {"json"}),
-        (["kschedctl", "explain", "web", "--output", ""], {"table", "wide", "json", "yaml", "markdown", "name"}),
+        (["kschedctl", "explain", "web", "--output", ""], {"table", "wide", "json", "yaml", "markdown", "csv", "name"}),
+        (["kschedctl", "lint", "-o", "s"], {"sarif"}),
+        (["kschedctl", "lint", "ex"], {"explain"}),
         (["kschedctl", "completion", "z"], {"zsh"}),
     ],
 )

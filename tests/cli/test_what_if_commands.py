@@ -1,0 +1,190 @@
+"""`simulate`, `capacity`, `drain`, `failures` and `whatif` on the command line: sources, formats, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import Run, Write
+
+from kschedctl.cluster import Cluster
+from kschedctl.studies.parallel import Progress
+from kschedctl.studies.simulate import simulate
+
+Json = dict[str, Any]
+
+
+def node(name: str, zone: str, cpu: str = "4") -> Json:
+    labels = {"topology.kubernetes.io/zone": zone, "pool": "p"}
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def running(name: str, node_name: str, cpu: str = "1") -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    metadata = {"name": name, "namespace": "d", "uid": name, "ownerReferences": [owner]}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"nodeName": node_name, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def deployment(replicas: int, cpu: str = "1") -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "api"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": spec}
+
+
+CLUSTER = [node("n1", "a"), node("n2", "b"), running("r1", "n1")]
+
+
+@pytest.fixture
+def files(write: Write) -> list[str]:
+    """A cluster, and a manifest that is not in it yet."""
+    return ["-f", write(*CLUSTER), "-f", write(deployment(5), name="api.json")]
+
+
+def test_simulate(run: Run, files: list[str]) -> None:
+    found = run("simulate", *files)
+    assert found.code == 0
+    assert "All scheduled: 5 of 5 pods get a node" in found.out
+    assert "Deployment default/api      5/5" in found.out
+
+
+def test_simulate_what_does_not_fit(run: Run, write: Write) -> None:
+    found = run("simulate", "-f", write(*CLUSTER), "-f", write(deployment(9), name="api.json"))
+    assert found.code == 1
+    assert "2 pods not scheduled: 7 of 9 pods get a node" in found.out
+    assert "0/2 nodes are available: 2 Insufficient cpu." in found.out
+
+
+def test_simulate_from_standard_input(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.TextIOWrapper(io.BytesIO(yaml.dump(deployment(1)).encode()))
+    monkeypatch.setattr("sys.stdin", text)
+    assert "1 of 1 pod get" in run("simulate", "-f", write(*CLUSTER), "-f", "-").out
+
+
+def test_simulate_in_the_demo_cluster(run: Run, write: Write) -> None:
+    found = run("simulate", "--demo", "-n", "shop", "-f", write(deployment(1, "100m"), name="api.json"), "-o", "json")
+    assert json.loads(found.out)["placements"].keys() == {"shop/api-new-0"}
+
+
+def test_without_manifests(run: Run, write: Write) -> None:
+    assert run("simulate", "--demo").code == 2
+    found = run("simulate", "-f", write(*CLUSTER))
+    assert (found.code, found.err.startswith("error: ")) == (2, True)
+    assert "no workload among the manifests" in found.err
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "markdown", "csv"])
+@pytest.mark.parametrize("command", ["simulate", "capacity", "drain", "failures", "whatif"])
+def test_every_form(run: Run, write: Write, files: list[str], command: str, form: str) -> None:
+    scenario = Path(files[1]).parent / "scenario.yaml"
+    scenario.write_text("steps: [{cordon: {nodes: [n2]}}, {fail: {zone: a}}]")
+    arguments = {
+        "simulate": files,
+        "capacity": [*files, "--max", "3"],
+        "drain": ["-f", write(*CLUSTER), "n1"],
+        "failures": ["-f", write(*CLUSTER), "--jobs", "1"],
+        "whatif": ["-f", write(*CLUSTER), str(scenario)],
+    }
+    found = run(command, *arguments[command], "-o", form)
+    assert (found.code, found.err) == (1 if command == "whatif" else 0, "")
+    if form in ("json", "yaml"):
+        document = yaml.safe_load(found.out)
+        assert document["apiVersion"] == "kschedctl.dev/v1"
+    elif form == "csv":
+        rows = list(csv.DictReader(io.StringIO(found.out)))
+        assert rows
+        assert all(None not in row and None not in row.values() for row in rows)
+    else:
+        assert found.out
+
+
+def test_capacity(run: Run, write: Write) -> None:
+    shape = write(deployment(1, "2"), name="shape.json")
+    found = run("capacity", "-f", write(*CLUSTER), "-f", shape)
+    assert found.code == 0
+    assert "Deployment default/api 3 more fit on 2 nodes" in found.out
+    assert run("capacity", "-f", write(*CLUSTER), "-f", shape, "--max", "4").code == 1
+    assert run("capacity", "-f", write(*CLUSTER), "-f", shape, "--max", "0").code == 2
+
+
+def test_drain(run: Run, write: Write) -> None:
+    cluster = write(*CLUSTER)
+    assert "Safe to drain: n1" in run("drain", "-f", cluster, "n1").out
+    assert run("drain", "-f", cluster, "-l", "topology.kubernetes.io/zone=a").code == 0
+    assert run("drain", "-f", cluster).code == 2
+    assert 'node "n11" not found (did you mean' in run("drain", "-f", cluster, "n11").err
+    crowded = write(*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3"), name="crowded.json")
+    assert run("drain", "-f", crowded, "n1").code == 1
+
+
+def test_failures(run: Run, write: Write) -> None:
+    cluster = write(*CLUSTER)
+    found = run("failures", "-f", cluster)
+    assert (found.code, "N-1 safe per zone: yes" in found.out) == (0, True)
+    crowded = write(*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3"), name="crowded.json")
+    found = run("failures", "-f", crowded, "--nodes")
+    assert (found.code, "N-1 safe per node: no" in found.out) == (1, True)
+    assert run("failures", "-f", cluster, "--nodes", "--zones").code == 2
+    assert run("failures", "-f", cluster, "--jobs", "-1").code == 2
+
+
+def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
+    cluster, scenario = write(*CLUSTER), tmp_path / "scenario.yaml"
+    (tmp_path / "api.yaml").write_text(yaml.dump(deployment(2)))
+    scenario.write_text("steps: [{apply: {files: [api.yaml]}}]")
+    found = run("whatif", "-f", cluster, str(scenario))
+    assert found.code == 0
+    assert "Pods are affected: 2 created" in found.out
+    scenario.write_text("steps: [{drain: {nodes: [n9]}}]")
+    found = run("whatif", "-f", cluster, str(scenario))
+    assert (found.code, found.err.startswith('error: step 1 (drain): node "n9" not found')) == (2, True)
+    assert run("whatif", "-f", cluster).code == 2
+
+
+def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    strategy = "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu}]}}"
+    packed = f"{head}profiles: [{{pluginConfig: [{{name: NodeResourcesFit, args: {strategy}}}]}}]\n"
+    (tmp_path / "even.yaml").write_text(head)
+    (tmp_path / "packed.yaml").write_text(packed)
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [deployment(1, "500m")]}}]}))
+    both = (str(tmp_path / "even.yaml"), str(tmp_path / "packed.yaml"))
+    found = run("whatif", "-f", write(*CLUSTER), str(scenario), "--compare-config", *both)
+    assert found.code == 0
+    assert "Pods are affected: 1 moved" in found.out
+
+
+class InterruptingProgress:
+    """The user presses Ctrl-C after three pods."""
+
+    def begin(self, what: str, total: int) -> Any:
+        seen = 0
+
+        def done(number: int) -> None:
+            nonlocal seen
+            seen += number
+            if seen == 3:
+                raise KeyboardInterrupt
+
+        return done
+
+
+def test_an_interrupted_simulation_tells_what_is_known() -> None:
+    progress: Progress = InterruptingProgress()
+    report = simulate(Cluster.from_objects(CLUSTER), [deployment(6)], progress=progress)
+    assert report.interrupted
+    assert (report.placed, report.unplaced) == (3, 3)
+    assert [group.verdict for group in report.pending] == ["NotTried"]
+    runs = simulate(Cluster.from_objects(CLUSTER), [deployment(6)], runs=9, progress=progress)
+    assert runs.interrupted
+    assert runs.variation is not None
+    assert runs.variation.runs == 3
