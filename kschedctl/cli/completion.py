@@ -103,7 +103,7 @@ def _bash_values(commands: Commands) -> Iterator[str]:
 
 
 def _valued(commands: Commands) -> Iterator[tuple[Opt, str]]:
-    """The options that take a value, each with the shell's pattern of ``command/option`` for the commands that have it."""
+    """The options that take a value, each with the shell's pattern of ``command/option`` wherever it stands."""
     takers: dict[Opt, list[str]] = {}
     for name, command in commands.items():
         for opt in command.options:

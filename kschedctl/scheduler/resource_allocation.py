@@ -67,9 +67,7 @@ def node_usage(
     does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
     """
     view, wanted = usage.view, tuple(requests)
-    columns, from_devices = view.memo(
-        (node_usage, tuple(resources), wanted), lambda: _columns(resources, wanted, view)
-    )
+    columns, from_devices = view.memo((node_usage, tuple(resources), wanted), lambda: _columns(resources, wanted, view))
     grid = rows[:, None], columns
     allocatable, used = view.allocatable[grid], usage.requested[grid]
     if not (columns < 0).any() and allocatable.all():  # the usual case, in fewer steps

@@ -10,7 +10,6 @@ import msgspec
 from kschedctl.errors import InputError
 from kschedctl.reports.scenario import Part, Scenario, Step, scenario_schema
 
-
 MESSAGES = {
     "minProperties": "says nothing to do",
     "maxProperties": "is more than one step: each step is an item of its own",

@@ -1,0 +1,196 @@
+"""How many pods a simulation places in a second, case by case, and how long a zone sweep of a big cluster takes.
+
+    python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...] [--sweep]
+
+``pods/s`` is the simulation alone; ``process`` is a whole run of the program, from reading the files to the answer. As
+machines differ, ``cycles/s`` tells how many full scheduling cycles of the first pod the same machine runs in a second,
+which is what a simulation without memory would do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Simulation
+from kschedctl.studies.failures import failures
+
+Json = dict[str, Any]
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+TEMPLATES = 50
+
+
+def node(i: int) -> Json:
+    labels = {ZONE: f"zone-{i % 3}", HOSTNAME: f"node-{i:05}"}
+    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    metadata = {"name": f"node-{i:05}", "labels": labels, "uid": f"node-{i}"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}}
+
+
+def deployment(name: str, replicas: int, cpu: int, **spec: Any) -> Json:
+    requests = {"cpu": f"{cpu}m", "memory": "128Mi"}
+    container = {"name": "c", "image": "web", "resources": {"requests": requests}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
+    body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    metadata = {"name": name, "namespace": "bench"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": body}
+
+
+def selector(name: str) -> Json:
+    return {"matchLabels": {"app": name}}
+
+
+def spread(name: str) -> Json:
+    hard = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector(name)}
+    soft = {**hard, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"}
+    return {"topologySpreadConstraints": [hard, soft]}
+
+
+def apart(name: str) -> Json:
+    term = {"topologyKey": HOSTNAME, "labelSelector": selector(name)}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def near(name: str) -> Json:
+    term = {"topologyKey": ZONE, "labelSelector": selector(name)}
+    weighted = {"weight": 10, "podAffinityTerm": term}
+    return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}}
+
+
+def alike(rules: Callable[[str], Json], count: int) -> Callable[[int, int], list[Json]]:
+    """Manifests of ``count`` templates that share out the pods."""
+
+    def make(pods: int, nodes: int) -> list[Json]:
+        return [deployment(f"app-{i}", pods // count, 100 + i, **rules(f"app-{i}")) for i in range(count)]
+
+    return make
+
+
+def anti(pods: int, nodes: int) -> list[Json]:
+    """As many templates as it takes to have room for a pod a node of each."""
+    count = -(-pods // nodes)
+    return [deployment(f"app-{i}", pods // count, 100, **apart(f"app-{i}")) for i in range(count)]
+
+
+def urgent(pods: int, nodes: int) -> list[Json]:
+    """A few hundred pods that have to preempt, after many that have not."""
+    few = max(pods // 50, 1)
+    return [deployment("urgent", few, 31_000, priorityClassName="high"), deployment("plain", pods - few, 100)]
+
+
+CASES: dict[str, Callable[[int, int], list[Json]]] = {
+    "plain": alike(lambda name: {}, 1),
+    "templates": alike(lambda name: {}, TEMPLATES),
+    "spread": alike(spread, 1),
+    "spread-templates": alike(spread, TEMPLATES),
+    "anti-affinity": anti,
+    "affinity": alike(near, 1),
+    "preemption": urgent,
+}
+
+
+def objects(case: str, nodes: int) -> list[Json]:
+    """The cluster of a case: empty nodes, those for preemption with a large pod of low priority each."""
+    found = [node(i) for i in range(nodes)]
+    if case == "preemption":
+        found.append({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+        found += [running(i, f"node-{i:05}", "2") for i in range(nodes)]
+    return found
+
+
+def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "controller": True}
+    metadata = {"name": f"{app}-{i}", "namespace": "bench", "labels": {"app": app}, "ownerReferences": [owner]}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+    metadata["uid"] = f"{app}-{i}"
+    spec = {"nodeName": node_name, "priority": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def measure(case: str, nodes: int, pods: int) -> str:
+    """One line of the table."""
+    from kschedctl.studies.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
+
+    manifests = CASES[case](pods, nodes)
+    scene = prepare(Cluster.from_objects(objects(case, nodes)), manifests)
+    simulation = Simulation(scene.scheduler)
+    positions = [simulation.view.pods.index[key] for key in scene.workloads]
+    start = perf_counter()
+    outcomes = simulation.run(positions)
+    seconds = perf_counter() - start
+    placed = sum(outcome.row >= 0 for outcome in outcomes)
+    evicted = sum(len(outcome.victims) for outcome in outcomes)
+    cycles = baseline(scene.scheduler, positions[0])
+    process = whole_process(case, nodes, manifests)
+    return (
+        f"{case:<18}{nodes:>6}{len(positions):>8}{placed:>8}{evicted:>8}{len(positions) / seconds:>10,.0f}"
+        f"{seconds / len(positions) * 1e6:>9,.0f}{cycles:>10,.0f}{process:>9.1f} s"
+    )
+
+
+def baseline(scheduler: Scheduler, position: int) -> float:
+    """Full cycles a second, each on its own."""
+    view = scheduler.view.fork()
+    info = view.pods.infos[view.pods.info[position]]
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    start, number = perf_counter(), 20
+    for _ in range(number):
+        run_cycle(framework, info, view)
+    return number / (perf_counter() - start)
+
+
+def whole_process(case: str, nodes: int, manifests: list[Json]) -> float:
+    """Seconds from the start of the program to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, items in (("cluster.json", objects(case, nodes)), ("manifests.json", manifests)):
+            (Path(folder) / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        files = [part for name in ("cluster.json", "manifests.json") for part in ("-f", f"{folder}/{name}")]
+        start = perf_counter()
+        command = [sys.executable, "-m", "kschedctl", "simulate", *files, "-o", "json"]
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        return perf_counter() - start
+
+
+def sweep(nodes: int, pods: int) -> str:
+    """Every zone lost in turn, in a cluster whose pods come from 400 workloads."""
+    found = [node(i) for i in range(nodes)]
+    found += [running(i, f"node-{i % nodes:05}", "2", f"app-{i % 400}") for i in range(pods)]
+    cluster = Cluster.from_objects(found)
+    start = perf_counter()
+    report = failures(cluster)
+    seconds = perf_counter() - start
+    displaced = sum(failure.displaced for failure in report.failures)
+    return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--sweep", action="store_true", help="only the zone sweep over 5,000 nodes and 50,000 pods")
+    arguments = parser.parse_args()
+    if arguments.sweep:
+        print(sweep(5000, 50_000))
+        return
+    print(
+        f"{'case':<18}{'nodes':>6}{'pods':>8}{'placed':>8}{'evicted':>8}{'pods/s':>10}{'us/pod':>9}{'cycles/s':>10}{'process':>11}"
+    )
+    for case in arguments.cases:
+        for nodes in arguments.nodes:
+            print(measure(case, nodes, arguments.pods), flush=True)
+
+
+if __name__ == "__main__":
+    main()
