@@ -20,7 +20,7 @@ from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
 from kschedctl.studies.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.scene import Scene, left_out
-from kschedctl.studies.updates import Change, plan
+from kschedctl.studies.updates import Change, Existing, plan
 from kschedctl.studies.variation import with_variation
 
 
@@ -133,13 +133,13 @@ def prepare(
     creation = create(cluster, workloads)
     waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
     made = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan(cluster, workload, name, pods, rollout) for workload, (name, pods) in made]
+    existing = Existing(cluster)
+    changes = [plan(existing, workload, name, pods, rollout) for workload, (name, pods) in made]
     gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = with_pods(creation.applied(cluster), gone)
-    coming = [pod for change in changes for pod in change.new]
     cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
-    others = [key for key in waiting if key not in {pod.key for pod in coming}]
+    others = [key for key in waiting if key not in workload_of_pod]
     return Deployed(
         cluster, sampling, changes=changes, workloads=workload_of_pod, others=others, assumed=creation.assumed
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.pod_requests import Options
+from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import (
     TEMPLATE_HASH,
     DaemonSet,
@@ -65,17 +67,45 @@ class Change:
         return len(self.kept) + len(self.new)
 
 
-def plan(cluster: Cluster, workload: Struct, name: str, made: Sequence[Pod], forced: bool) -> Change:
+class Existing:
+    """The pods of a cluster by the workload that they belong to, those aside that are leaving."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    @cached_property
+    def _bare(self) -> dict[tuple[str, str], Pod]:
+        found = pods_where(self.cluster, lambda pod: not pod.metadata.owner_references)
+        return {(pod.metadata.namespace, pod.metadata.name): pod for pod in found}
+
+    @cached_property
+    def _owned(self) -> list[Pod]:
+        """One pod for each owner that there is."""
+        found: dict[object, Pod] = {}
+        pods = self.cluster.pods
+        for pod in pods.templates if isinstance(pods, PodTable) else pods:
+            if pod.metadata.owner_references:
+                found.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
+        return list(found.values())
+
+    def of(self, kind: str, namespace: str, name: str) -> list[Pod]:
+        """The pods of a workload."""
+        if kind == "Pod":
+            found = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
+        elif any(_belongs(pod, kind, namespace, name) for pod in self._owned):
+            found = pods_where(self.cluster, lambda pod: _belongs(pod, kind, namespace, name))
+        else:
+            found = []
+        return [pod for pod in found if pod.metadata.deletion_timestamp is None]
+
+
+def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], forced: bool) -> Change:
     """How the workload comes to have the pods that were ``made`` of its manifest.
 
     Pods that do not differ in what scheduling reads stay, unless a rollout is ``forced``.
     """
     kind, rest = name.split(" ", 1)
-    namespace, own = rest.split("/", 1)
-    old = pods_where(cluster, lambda pod: _belongs(pod, kind, namespace, own))
-    if kind == "Pod":
-        old = [pod for pod in (cluster.pod(namespace, own),) if pod is not None]
-    old = [pod for pod in old if pod.metadata.deletion_timestamp is None and not pod.terminated]
+    old = existing.of(kind, *rest.split("/", 1))
     if kind in ("Job", "CronJob"):
         return Change(name, kept=old if kind == "Job" else [], new=[] if old and kind == "Job" else list(made))
     changed = forced or not old or not made or not alike(made[0], old[0])

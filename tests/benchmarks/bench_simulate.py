@@ -76,6 +76,13 @@ def alike(rules: Callable[[str], Json], count: int) -> Callable[[int, int], list
     return make
 
 
+def bare(pods: int, nodes: int) -> list[Json]:
+    """Pods of nobody, which nothing wants to spread."""
+    spec = deployment("app", 1, 100)["spec"]["template"]
+    names = ({"name": f"pod-{i:05}", "namespace": "bench", "labels": {"app": "app"}} for i in range(pods))
+    return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec["spec"]} for meta in names]
+
+
 def anti(pods: int, nodes: int) -> list[Json]:
     """As many templates as it takes to have room for a pod a node of each."""
     count = -(-pods // nodes)
@@ -89,7 +96,8 @@ def urgent(pods: int, nodes: int) -> list[Json]:
 
 
 CASES: dict[str, Callable[[int, int], list[Json]]] = {
-    "plain": alike(lambda name: {}, 1),
+    "plain": bare,
+    "deployment": alike(lambda name: {}, 1),
     "templates": alike(lambda name: {}, TEMPLATES),
     "spread": alike(spread, 1),
     "spread-templates": alike(spread, TEMPLATES),

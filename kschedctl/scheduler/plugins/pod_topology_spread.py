@@ -239,10 +239,12 @@ class PodTopologySpread:
         complete = np.ones(len(view.nodes), np.bool_)
         if own or not self.system_defaulted:
             complete = _has_all_keys(constraints, view)
+        at = _slice_or(rows, len(view.nodes))
+        scored = complete[at]
         score = np.zeros(len(rows), np.float64)
         for constraint in constraints:
-            score += self._score(constraint, info, view, rows, complete)
-        return PreScoreResult((round_half_away(np.where(complete[rows], score, 0.0)), ~complete[rows]))
+            score += self._score(constraint, info, view, at, complete)
+        return PreScoreResult((round_half_away(np.where(scored, score, 0.0)), ~scored))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         scores: Scores = required_state(state, self.name, "PreScore")[0]
@@ -252,31 +254,42 @@ class PodTopologySpread:
         ignored: Bools = state[1]
         if ignored.all():
             return np.zeros_like(scores)
-        smallest, largest = int(scores[~ignored].min()), max(int(scores[~ignored].max()), 0)
+        counted = scores[~ignored] if ignored.any() else scores
+        smallest, largest = int(counted.min()), max(int(counted.max()), 0)
         if largest == 0:
             return np.where(ignored, 0, MAX_NODE_SCORE)
         return np.where(ignored, 0, MAX_NODE_SCORE * (largest + smallest - scores) // largest)
 
     def _score(
-        self, constraint: Constraint, info: PodInfo, view: Snapshot, rows: Rows, complete: Bools
+        self, constraint: Constraint, info: PodInfo, view: Snapshot, rows: Rows | slice, complete: Bools
     ) -> npt.NDArray[np.float64]:
         """(F,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
         column = view.nodes.label(constraint.topology_key)
         pods = _matching_pods(constraint, info, view)
+        scored = complete[rows]
         if constraint.topology_key == HOSTNAME:
-            counts, size = pods[rows], int(complete[rows].sum())
+            counts, size = pods[rows], np.count_nonzero(scored)
         else:
-            included = view.memo(
-                (self.name, "included", info, constraint), lambda: self.included(constraint, info, view)
+            domain, counting = view.memo(
+                (self.name, "domains", info, constraint),
+                lambda: (_with_unlabelled(column), _all_or(complete & self.included(constraint, info, view))),
             )
-            counting = complete & included
-            domain = _with_unlabelled(column)
-            here = domain[rows[complete[rows]]]
-            size = len(np.unique(here))
-            per_domain = np.bincount(domain[counting], pods[counting], minlength=len(column.values) + 1)
-            counts = per_domain.astype(np.int64)[domain[rows]]
+            here, domains = domain[rows], len(column.values) + 1
+            size = np.count_nonzero(np.bincount(here if scored.all() else here[scored], minlength=domains))
+            counts = np.bincount(domain[counting], pods[counting], domains).astype(np.int64)[here]
         value = counts * np.log(float(size + 2)) + float(constraint.max_skew - 1)
-        return np.where(column.present[rows], value, 0.0)
+        present = column.present[rows]
+        return value if present.all() else np.where(present, value, 0.0)
+
+
+def _slice_or(rows: Rows, nodes: int) -> Rows | slice:
+    """A slice where the rows are all rows in order, likewise."""
+    return slice(None) if len(rows) == nodes and (rows == np.arange(nodes)).all() else rows
+
+
+def _all_or(mask: Bools) -> Bools | slice:
+    """A slice where the mask (N,) leaves nothing out: indexing by it copies nothing."""
+    return slice(None) if mask.all() else mask
 
 
 def _matching_pods(constraint: Constraint, info: PodInfo, view: Snapshot) -> Counts:
