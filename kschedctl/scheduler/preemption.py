@@ -271,7 +271,8 @@ def choose(view: Snapshot, candidates: Sequence[Candidate]) -> Choice:
         if len(left) < 2:
             break
         costs = [cost(each) for each in left]
-        best = [each for each, amount in zip(left, costs, strict=True) if amount == min(costs)]
+        least = min(costs)
+        best = [each for each, amount in zip(left, costs, strict=True) if amount == least]
         if len(best) < len(left):
             left, decided_by = best, name
     if len(left) > 1:
