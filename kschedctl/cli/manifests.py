@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
@@ -15,7 +15,7 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.feature_gates import KUBE_VERSION
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
-Manifests = list[Mapping[str, Any]]
+Manifests = list[Mapping[str, Any] | Struct]
 
 
 def read_manifests(source: Source, namespace: str | None) -> tuple[Cluster, Manifests]:
@@ -30,13 +30,15 @@ def read_manifests(source: Source, namespace: str | None) -> tuple[Cluster, Mani
     documents = [m.document for m in found.manifests if not _is_bound(m.document)]
     applied = {_key(d["metadata"]) for d in documents if d["kind"] == "Pod"}
     objects = dict(found.objects)
-    pods = [pod for pod in objects.pop("Pod", []) if pod.key not in applied]  # type: ignore[attr-defined]
-    objects |= {"Pod": pods} if pods else {}
+    others = [pod for pod in objects.pop("Pod", []) if isinstance(pod, Pod) and pod.key not in applied]
+    new = [pod for pod in others if not (pod.metadata.uid or pod.spec.node_name)]  # of long lists, not kept as written
+    if len(new) < len(others):
+        objects["Pod"] = [pod for pod in others if pod.metadata.uid or pod.spec.node_name]
     if found.objects.get("Node") and not (source.demo or source.snapshot):
         cluster = _cluster_of(source, found, objects)
     else:
         cluster = load(replace(source, filename=[]), namespace).with_objects(objects)
-    return cluster, [_in_namespace(document, namespace) for document in documents]
+    return cluster, [*(_in_namespace(document, namespace) for document in documents), *new]
 
 
 def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:

@@ -214,7 +214,7 @@ class Snapshot:
 
     def fork(self) -> Snapshot:
         """A copy whose pods can be moved by ``assume`` and ``forget``; it remembers what plugins compute."""
-        _ = self.allocatable, self.requests, self.nonzero_requests  # made once, and shared
+        _ = self.allocatable, self.requests, self.nonzero_requests, self.pods.nominations  # made once, and shared
         fork = copy(self)
         fork.pods = copy(self.pods)
         fork.pods.node = self.pods.node.copy()
