@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Source, View, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import Run, exit_code
 from kschedctl.errors import UsageError
 from kschedctl.studies import capacity as study
 
@@ -46,4 +46,4 @@ def capacity(
             progress=progress,
         )
     enough = all(shape.fits >= (most or 1) for shape in report.shapes)
-    return view.answer(report, SCHEDULES if enough else DOES_NOT_SCHEDULE)
+    return view.answer(report, exit_code(enough, report.interrupted))

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
 from kschedctl.studies import drain as study
@@ -40,4 +41,4 @@ def drain(
     chosen = find_nodes(cluster, nodes or (), selector)
     with bars() as progress:
         report = study.drain(cluster, chosen, seed=seed, sampling=sampling, progress=progress)
-    return result.answer(report, SCHEDULES if report.safe else DOES_NOT_SCHEDULE)
+    return result.answer(report, exit_code(report.safe, report.interrupted))

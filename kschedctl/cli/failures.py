@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Spread
+from kschedctl.cli.run_options import Spread, exit_code
 from kschedctl.cli.source import load
 from kschedctl.errors import UsageError
 from kschedctl.studies import failures as study
@@ -39,4 +39,4 @@ def failures(
         report = study.failures(
             load(source), unit, pairs=pairs, seed=spread.seed, workers=spread.workers, progress=progress
         )
-    return result.answer(report, SCHEDULES if report.safe else DOES_NOT_SCHEDULE)
+    return result.answer(report, exit_code(report.safe, report.interrupted))

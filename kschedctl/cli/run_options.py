@@ -7,8 +7,18 @@ from typing import Annotated
 
 import typer
 
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES
 from kschedctl.errors import UsageError
 from kschedctl.studies.parallel import Workers
+
+INTERRUPTED = 130
+
+
+def exit_code(good: bool, interrupted: bool) -> int:
+    """As the answer is; when it was cut short nobody knows."""
+    if interrupted:
+        return INTERRUPTED
+    return SCHEDULES if good else DOES_NOT_SCHEDULE
 
 
 @dataclass(frozen=True)

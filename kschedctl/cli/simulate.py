@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import Run, exit_code
 from kschedctl.errors import UsageError
 from kschedctl.studies import simulate as study
 
@@ -51,4 +51,4 @@ def simulate(
             workers=run.workers,
             progress=progress,
         )
-    return result.answer(report, DOES_NOT_SCHEDULE if report.unplaced else SCHEDULES)
+    return result.answer(report, exit_code(not report.unplaced, report.interrupted))

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import load
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
@@ -62,7 +63,7 @@ def whatif(
             assert steps is not None
             report = study.whatif(cluster, steps, progress=progress, **options)
     worse = any(change.change == "NewlyPending" for change in report.changes)
-    return result.answer(report, DOES_NOT_SCHEDULE if worse else SCHEDULES)
+    return result.answer(report, exit_code(not worse, report.interrupted))
 
 
 def _scenario(name: str) -> tuple[Scenario, Path]:

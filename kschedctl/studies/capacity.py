@@ -72,7 +72,7 @@ def capacity(
     if len(trials) == 1:
         found = [run_trial(scene, trials[0], progress.begin("Placing", most or 0))]
         return Capacity(seed, tuple(found), left_out(scene.scheduler), interrupted=found[0].verdict == "")
-    results = run_all(run_trial, scene, trials, workers, progress.begin("Trials", len(trials)))
+    results = run_all(_whole_trial, scene, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(scene.shapes))]
     shapes = tuple(_over_runs([r for r in some if r is not None]) for some in by_shape if any(some))
     return Capacity(seed, shapes, left_out(scene.scheduler), results.interrupted)
@@ -163,6 +163,14 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         eliminations=eliminations(stopped) if stopped else (),
         headroom=headroom(view, before),
     )
+
+
+def _whole_trial(scene: Shapes, trial: Trial) -> ShapeCapacity:
+    """One of several trials, which is of no use when it is cut short."""
+    found = run_trial(scene, trial)
+    if not found.verdict:
+        raise KeyboardInterrupt
+    return found
 
 
 def _pods(view: Snapshot, positions: Sequence[int], repeated: bool) -> Iterator[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -31,6 +32,7 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "pool": lambda cluster: by_group(cluster, pool),
 }
 """What can fail -> the nodes of each."""
+MOST_PAIRS = 200_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ def losses(cluster: Cluster, unit: str, pairs: bool = False, seed: int = 0) -> l
         )
     if not pairs:
         return [Loss(name, tuple(nodes), seed) for name, nodes in found.items()]
+    if comb(len(found), 2) > MOST_PAIRS:
+        what = f"{comb(len(found), 2):,} pairs of {unit}s are too many to try"
+        raise UsageError(what, hint="ask for pairs of zones or of pools")
     return [Loss(f"{a} + {b}", (*found[a], *found[b]), seed) for a, b in combinations(found, 2)]
 
 

@@ -59,7 +59,7 @@ def simulate(
     if runs == 1:
         return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
     done = progress.begin("Runs", runs)
-    found = run_all(run_scene, scene, range(seed, seed + runs), workers, done)
+    found = run_all(_whole_run, scene, range(seed, seed + runs), workers, done)
     return with_variation(found)
 
 
@@ -86,6 +86,14 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
         not_replayed=left_out(scene.scheduler),
         interrupted=simulation.interrupted,
     )
+
+
+def _whole_run(scene: Deployed, seed: int) -> reports.Simulation:
+    """One of several runs, which is of no use when it is cut short."""
+    report = run_scene(scene, seed)
+    if report.interrupted:
+        raise KeyboardInterrupt
+    return report
 
 
 def deploy(

@@ -8,11 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
+from kschedctl.reports.schema import DOCUMENTS, schema_of
 from kschedctl.studies.parallel import Progress
 from kschedctl.studies.simulate import simulate
 
@@ -98,6 +100,7 @@ def test_every_form(run: Run, write: Write, files: list[str], command: str, form
     if form in ("json", "yaml"):
         document = yaml.safe_load(found.out)
         assert document["apiVersion"] == "kschedctl.dev/v1"
+        jsonschema.validate(document, schema_of(DOCUMENTS[command.replace("simulate", "simulation")]))
     elif form == "csv":
         rows = list(csv.DictReader(io.StringIO(found.out)))
         assert rows

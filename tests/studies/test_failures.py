@@ -81,6 +81,12 @@ def test_without_the_labels() -> None:
         losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")
 
 
+def test_too_many_pairs() -> None:
+    cluster = Cluster.from_objects([node(f"n{i}") for i in range(700)])
+    with pytest.raises(UsageError, match="244,650 pairs of nodes are too many"):
+        losses(cluster, "node", pairs=True)
+
+
 def random_cluster(random: Random) -> list[Json]:
     nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(2, 6))) for i in range(8)]
 
