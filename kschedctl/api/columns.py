@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.times import nanoseconds
+
 Ints = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
@@ -17,6 +19,8 @@ UID_BYTES = 16
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NEVER = -1
+NO_TIME = 2**63 - 1
+"""In nanoseconds: after all times."""
 
 
 class Column(Protocol):
@@ -102,6 +106,15 @@ def times_column(values: Sequence[str]) -> Column:
         return texts_column(values)
     made = Times(np.where(np.isnat(times), _NEVER, times.astype(np.int64)))
     return made if made.texts() == list(values) else texts_column(values)
+
+
+def nanoseconds_of(column: Column) -> Rows:
+    """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError for what is not a time."""
+    if isinstance(column, Times):
+        return np.where(column.seconds == _NEVER, NO_TIME, column.seconds * 10**9)
+    texts = column if isinstance(column, Texts) else texts_column(column.texts())
+    moments = [nanoseconds(text) if text else NO_TIME for text in texts.values]
+    return np.array(moments, np.int64)[texts.codes]
 
 
 def uids_column(values: Sequence[str]) -> Column:

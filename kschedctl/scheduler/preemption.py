@@ -8,41 +8,19 @@ of every node, and one vectorised pass over the plugins judges them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import SelectorError, from_label_selector
-from kschedctl.api.objects import Pod, PodDisruptionBudget
-from kschedctl.api.times import nanoseconds
+from kschedctl.api.objects import PodDisruptionBudget
+from kschedctl.scheduler.candidates import Candidates, Positions
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Bools
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.snapshot import Snapshot
-
-Positions = npt.NDArray[np.int64]
-
-PRIORITY_OFFSET = 2**31
-"""Added to each priority before summing, so that many pods of negative priority do not look cheap."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A node where evicting ``victims``, the most important first, makes room; ``violating`` break a budget by it.
-
-    Pods are positions into view.pods.
-    """
-
-    row: int
-    victims: tuple[int, ...]
-    violating: frozenset[int]
-
-    @property
-    def pdb_violations(self) -> int:
-        return len(self.violating)
 
 
 @dataclass(frozen=True)
@@ -53,7 +31,7 @@ class DryRun:
     ``without`` says.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: Candidates
     empty: Bools
     hopeless: Bools
     without: FilterOutcome
@@ -109,7 +87,8 @@ class _Victims:
         view = cycle.view
         pods = view.pods
         lower = pods.priority[pods.info] < cycle.info.priority
-        pod = _by_importance(view, np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node]))
+        pod = np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node])
+        pod = pod[_importance(view, pod)]
         violating = pdb_violations(view, pod)
         turn = np.lexsort((~violating, pods.node[pod]))
         pod, violating = pod[turn], violating[turn]
@@ -139,22 +118,17 @@ class _Victims:
         sign[len(gone) + len(back) :][~self.removed[ports]] = 1
         return Delta.of(self.node[which], self.info[which], sign)
 
-    def candidates(self, rows: Positions) -> tuple[Candidate, ...]:
+    def candidates(self, rows: Positions) -> Candidates:
         """What is left to evict on each of the nodes, the most important first."""
         nodes = len(self.view.nodes)
         violating = np.bincount(self.node, self.violating, nodes)
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
+        order = np.arange(len(self.pod))
         anew = np.flatnonzero(self.removed & mixed[self.node])
-        pod = self.pod.copy()
-        pod[anew] = _by_importance(self.view, pod[anew])
-        breaking = frozenset(self.pod[self.removed & self.violating].tolist())
-        victims = pod[self.removed].tolist()
-        node = self.node[self.removed]
-        starts, ends = np.searchsorted(node, rows), np.searchsorted(node, rows, side="right")
-        return tuple(
-            Candidate(row, tuple(mine := victims[start:end]), breaking.intersection(mine))
-            for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True)
-        )
+        order[anew] = anew[_importance(self.view, self.pod[anew])]
+        order = order[self.removed]
+        starts = np.searchsorted(self.node[order], np.append(rows, nodes))
+        return Candidates(rows, starts, self.pod[order], self.violating[order])
 
     def _touch(self, which: Positions) -> None:
         self.time[which] = self.time.max() + 1 + np.arange(len(which))
@@ -171,23 +145,16 @@ def _holders(cycle: Cycle) -> Bools:
     return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
 
 
-def _by_importance(view: Snapshot, pods: Positions) -> Positions:
-    """Within each node: higher priority first, then the longer running; those that did not start yet come last.
+def _importance(view: Snapshot, pods: Positions) -> Positions:
+    """The order within each node: higher priority first, then the longer running; those not started yet come last.
 
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
     in reverse order.
     """
-    texts = [view.pods.objects[p].status.start_time for p in pods.tolist()]
-    moments = {text: nanoseconds(text) for text in set(texts) if text}
-    late = np.array([not text for text in texts], np.bool_)
-    start = np.array([moments.get(text, 0) for text in texts], np.int64)
+    start = view.pods.start[pods]
     order = np.arange(len(pods))
-    priority = view.pods.priority[view.pods.info[pods]]
-    return pods[np.lexsort((np.where(late, -order, order), start, late, -priority, view.pods.node[pods]))]
-
-
-def _start(pod: Pod) -> int | None:
-    return nanoseconds(pod.status.start_time) if pod.status.start_time else None
+    late = np.where(start == NO_TIME, -order, order)
+    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.pods.node[pods]))
 
 
 def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
@@ -224,57 +191,3 @@ def _protected(view: Snapshot, pdb: PodDisruptionBudget) -> Bools:
     if selector.empty:
         return np.zeros(len(view.pods.infos), np.bool_)
     return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & view.pods.labelled
-
-
-# -- the choice ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The candidates that are left equal by all criteria, and the criterion that came last in deciding."""
-
-    tied: tuple[Candidate, ...]
-    decided_by: str
-
-
-class _Costs:
-    """What upstream weighs of a candidate; smaller is better."""
-
-    def __init__(self, view: Snapshot, candidate: Candidate) -> None:
-        self.candidate = candidate
-        self.pods = [view.pods.objects[position] for position in candidate.victims]
-        self.priorities = [view.pods.infos[view.pods.info[position]].priority for position in candidate.victims]
-
-    @cached_property
-    def latest_start(self) -> float:
-        """The earliest start among the victims of the highest priority, negated: the latest of them wins."""
-        top = max(self.priorities)
-        starts = [_start(pod) for pod, priority in zip(self.pods, self.priorities, strict=True) if priority == top]
-        return -min(float("inf") if start is None else start for start in starts)
-
-
-CRITERIA: tuple[tuple[str, Callable[[_Costs], float]], ...] = (
-    ("fewest PodDisruptionBudget violations", lambda costs: costs.candidate.pdb_violations),
-    ("lowest priority of the most important victim", lambda costs: costs.priorities[0]),
-    ("lowest sum of the victims' priorities", lambda costs: sum(p + PRIORITY_OFFSET for p in costs.priorities)),
-    ("fewest victims", lambda costs: len(costs.priorities)),
-    ("latest start of the most important victims", lambda costs: costs.latest_start),
-)
-"""In this order, each among those that the ones before left equal."""
-
-
-def choose(view: Snapshot, candidates: Sequence[Candidate]) -> Choice:
-    """The candidates that upstream would pick from; where several are left, it takes any."""
-    left = [_Costs(view, candidate) for candidate in candidates]
-    decided_by = "the only candidate"
-    for name, cost in CRITERIA:
-        if len(left) < 2:
-            break
-        costs = [cost(each) for each in left]
-        least = min(costs)
-        best = [each for each, amount in zip(left, costs, strict=True) if amount == least]
-        if len(best) < len(left):
-            left, decided_by = best, name
-    if len(left) > 1:
-        decided_by = "a tie: any of them"
-    return Choice(tuple(each.candidate for each in left), decided_by)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.scheduler.budgets import Budgets
+from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.placement import Placements
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.preemption import Candidate
 from kschedctl.scheduler.reserve import release, reserve, uses_claims
 from kschedctl.scheduler.sampling import Sampling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -233,9 +233,9 @@ class Simulation:
         return self.placements.cycle(self._framework(position), position)
 
 
-def _tied(result: PostFilterResult) -> tuple[Candidate, ...]:
+def _tied(result: PostFilterResult) -> Candidates:
     report = result.report
-    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else ()
+    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else NO_CANDIDATES
 
 
 def _nobody(number: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from kschedctl.api.columns import nanoseconds_of, texts_column
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_requests import Options
@@ -66,6 +67,13 @@ class PodColumns:
     def priority(self) -> npt.NDArray[np.int64]:
         """(T,)"""
         return np.array([info.priority for info in self.infos], np.int64)
+
+    @cached_property
+    def start(self) -> npt.NDArray[np.int64]:
+        """(P,): when each pod started, in nanoseconds since 1970; NO_TIME for one that has not. Raises InputError."""
+        if isinstance(self.objects, PodTable):
+            return nanoseconds_of(self.objects.started)
+        return nanoseconds_of(texts_column(pod.status.start_time or "" for pod in self.objects))
 
     @cached_property
     def with_affinity(self) -> list[int]:

@@ -260,6 +260,7 @@ class Snapshot:
     def clone(self, position: int, count: int) -> range:
         """Give a fork so many pods more, all like one that it has and under its name; their positions."""
         pods, known = self.pods, len(self.pods)
+        pods.start = np.append(pods.start, np.full(count, pods.start[position]))
         pods.objects = Repeated(pods.objects, pods.objects[position], count)
         pods.node = np.append(pods.node, np.full(count, -1, np.int32))
         pods.info = np.append(pods.info, np.full(count, pods.info[position], np.int32))

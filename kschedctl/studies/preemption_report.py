@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
+from kschedctl.scheduler.candidates import Candidate
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
-from kschedctl.scheduler.preemption import Candidate, budgets_of
+from kschedctl.scheduler.preemption import budgets_of
 from kschedctl.snapshot.snapshot import Snapshot
 
 NAME = DefaultPreemption.name
@@ -32,7 +33,7 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         eligible=found.eligible,
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
-        tied=tuple(names[candidate.row] for candidate in found.choice.tied) if found.choice else (),
+        tied=tuple(names[row] for row in found.choice.tied.row.tolist()) if found.choice else (),
         chosen=result.nominated_node or None,
         decided_by=found.choice.decided_by if found.choice else "",
         unhelpful=dict(found.unhelpful),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidates, Choice, choose
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.preemption import Candidate, Choice, choose, dry_run
+from kschedctl.scheduler.preemption import dry_run
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 
@@ -28,7 +31,7 @@ class Preemption:
 
     eligible: bool
     why: str = ""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: Candidates = NO_CANDIDATES
     unhelpful: Mapping[str, int] = field(default_factory=dict)
     choice: Choice | None = None
     potential: int = 0
@@ -57,20 +60,20 @@ class DefaultPreemption:
             return PostFilterResult(status, report=Preemption(eligible=False, why=why))
         potential = _potential(cycle)
         found = dry_run(cycle, potential)
-        helpful = tuple(candidate for candidate in found.candidates if candidate.victims)
+        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes))
         counts = found.reason_counts()
         report = Preemption(
             eligible=True,
             candidates=helpful,
             unhelpful=counts,
-            choice=choose(cycle.view, helpful) if helpful else None,
+            choice=choose(cycle.view, helpful) if len(helpful) else None,
             potential=int(potential.sum()),
             wanted=self._wanted(int(potential.sum())),
         )
         if report.choice is not None:
-            chosen = min(cycle.view.nodes.names[candidate.row] for candidate in report.choice.tied)
+            chosen = min(cycle.view.nodes.names[row] for row in report.choice.tied.row.tolist())
             return PostFilterResult(SUCCESS, chosen, report)
-        if found.candidates:
+        if len(found.candidates):
             name = cycle.view.nodes.names[found.candidates[0].row]
             raise PluginError(f'preemption: expected at least one victim pod on node "{name}"')
         message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"

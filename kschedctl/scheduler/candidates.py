@@ -1,0 +1,141 @@
+"""The nodes on which preemption would help, and which of them costs least.
+
+Upstream: pickOneNodeForPreemption in pkg/scheduler/framework/preemption (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.snapshot.snapshot import Snapshot
+
+Positions = npt.NDArray[np.int64]
+Costs = npt.NDArray[np.int64]
+
+PRIORITY_OFFSET = 2**31
+"""Added to each priority before summing, so that many pods of negative priority do not look cheap."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node where evicting ``victims``, the most important first, makes room; ``violating`` break a budget by it.
+
+    Pods are positions into view.pods.
+    """
+
+    row: int
+    victims: tuple[int, ...]
+    violating: frozenset[int]
+
+    @property
+    def pdb_violations(self) -> int:
+        return len(self.violating)
+
+
+class Candidates(Sequence[Candidate]):
+    """C candidates in node order, as columns.
+
+    ``row`` (C,): their nodes. ``victims`` (V,): the pods to evict, node after node; those of the i-th are between
+    ``starts[i]`` and ``starts[i + 1]``. ``violating`` (V,): the victim breaks a budget.
+    """
+
+    def __init__(self, row: Positions, starts: Positions, victims: Positions, violating: npt.NDArray[np.bool_]) -> None:
+        self.row, self.starts, self.victims, self.violating = row, starts, victims, violating
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @overload
+    def __getitem__(self, number: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Candidate, ...]: ...
+    def __getitem__(self, number: int | slice) -> Candidate | tuple[Candidate, ...]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        number = range(len(self))[number]
+        mine = slice(self.starts[number], self.starts[number + 1])
+        violating = frozenset(self.victims[mine][self.violating[mine]].tolist())
+        return Candidate(int(self.row[number]), tuple(self.victims[mine].tolist()), violating)
+
+    @property
+    def sizes(self) -> Positions:
+        """(C,): how many victims each has."""
+        return np.diff(self.starts)
+
+    def take(self, numbers: Positions) -> Candidates:
+        """Some of the candidates, given in ascending order."""
+        chosen = np.zeros(len(self), np.bool_)
+        chosen[numbers] = True
+        victims = np.repeat(chosen, self.sizes)
+        starts = np.append(0, np.cumsum(self.sizes[numbers]))
+        return Candidates(self.row[numbers], starts, self.victims[victims], self.violating[victims])
+
+
+NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates that are left equal by all criteria, and the criterion that came last in deciding."""
+
+    tied: Candidates
+    decided_by: str
+
+
+def _violations(view: Snapshot, among: Candidates) -> Costs:
+    return np.add.reduceat(among.violating.astype(np.int64), among.starts[:-1])
+
+
+def _highest_priority(view: Snapshot, among: Candidates) -> Costs:
+    return _priorities(view, among)[among.starts[:-1]]
+
+
+def _sum_of_priorities(view: Snapshot, among: Candidates) -> Costs:
+    return np.add.reduceat(_priorities(view, among) + PRIORITY_OFFSET, among.starts[:-1])
+
+
+def _number(view: Snapshot, among: Candidates) -> Costs:
+    return among.sizes
+
+
+def _latest_start(view: Snapshot, among: Candidates) -> Costs:
+    """The earliest start among the victims of the highest priority, negated: the latest of them wins."""
+    priorities = _priorities(view, among)
+    highest = np.repeat(np.maximum.reduceat(priorities, among.starts[:-1]), among.sizes)
+    start = np.where(priorities == highest, view.pods.start[among.victims], np.iinfo(np.int64).max)
+    return -np.minimum.reduceat(start, among.starts[:-1])
+
+
+def _priorities(view: Snapshot, among: Candidates) -> Costs:
+    return view.pods.priority[view.pods.info[among.victims]]
+
+
+CRITERIA: tuple[tuple[str, Callable[[Snapshot, Candidates], Costs]], ...] = (
+    ("fewest PodDisruptionBudget violations", _violations),
+    ("lowest priority of the most important victim", _highest_priority),
+    ("lowest sum of the victims' priorities", _sum_of_priorities),
+    ("fewest victims", _number),
+    ("latest start of the most important victims", _latest_start),
+)
+"""In this order, each among those that the ones before left equal; (C,) each, smaller is better."""
+
+
+def choose(view: Snapshot, candidates: Candidates) -> Choice:
+    """The candidates that upstream would pick from, each with victims; where several are left, it takes any."""
+    left = candidates
+    decided_by = "the only candidate"
+    for name, cost in CRITERIA:
+        if len(left) < 2:
+            break
+        costs = cost(view, left)
+        best = np.flatnonzero(costs == costs.min())
+        if len(best) < len(left):
+            left, decided_by = left.take(best), name
+    if len(left) > 1:
+        decided_by = "a tie: any of them"
+    return Choice(left, decided_by)

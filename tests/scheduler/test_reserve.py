@@ -1,0 +1,135 @@
+"""What a pod gets with its node is there for the pods after it: volumes, claims to provision, devices, shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Simulation
+
+Json = dict[str, Any]
+
+
+def node(name: str) -> Json:
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    return {"kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def pod(name: str, **spec: Any) -> Json:
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
+
+
+def mounting(name: str, claim: str, **spec: Any) -> Json:
+    return pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}], **spec)
+
+
+def claim(name: str, storage_class: str) -> Json:
+    spec = {"storageClassName": storage_class, "accessModes": ["ReadWriteOnce"]}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[assignment]
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+def storage_class(name: str, provisioner: str) -> Json:
+    mode = "WaitForFirstConsumer"
+    return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+
+
+def volume(name: str, size: str) -> Json:
+    spec = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}}
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
+
+
+def simulated(*objects: Json, pods: int) -> tuple[Simulation, list[str]]:
+    """The simulation, and the node of each of the first pods, empty for none."""
+    simulation = Simulation(Scheduler(Cluster.from_objects(objects)))
+    outcomes = {outcome.position: outcome for outcome in simulation.run(range(pods))}
+    names = simulation.view.nodes.names
+    return simulation, [names[outcomes[i].row] if outcomes[i].row >= 0 else "" for i in range(pods)]
+
+
+LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
+CSI = storage_class("csi", "csi.example.com")
+
+
+def test_the_smallest_volume_is_bound_to_the_claim() -> None:
+    volumes = [volume("large", "9Gi"), volume("small", "2Gi")]
+    simulation, _ = simulated(node("n1"), LOCAL, *volumes, claim("c", "local"), mounting("p", "c"), pods=1)
+    cluster = simulation.view.cluster
+    (bound,) = cluster.persistent_volume_claims
+    assert (bound.spec.volume_name, bound.status.phase) == ("small", "Bound")
+    holders = {v.metadata.name: v.spec.claim_ref and v.spec.claim_ref.name for v in cluster.persistent_volumes}
+    assert holders == {"large": None, "small": "c"}
+
+
+def test_a_volume_serves_one_claim() -> None:
+    claims = [claim("c1", "local"), claim("c2", "local")]
+    pods = [mounting("p1", "c1"), mounting("p2", "c2")]
+    _, nodes = simulated(node("n1"), LOCAL, volume("v", "1Gi"), *claims, *pods, pods=2)
+    assert nodes == ["n1", ""]
+
+
+def test_a_claim_to_provision_stays_with_the_node_that_was_chosen_for_it() -> None:
+    """The second pod would rather go to the emptier node."""
+    pods = [mounting(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}]) for i in (1, 2)]
+    _, (first, second) = simulated(node("n1"), node("n2"), CSI, claim("c", "csi"), *pods, pods=2)
+    assert first == second != ""
+
+
+def devices(count: int, **device: Any) -> list[Json]:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    found = [{"name": f"gpu{i}", **device} for i in range(count)]
+    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": found}
+    device_class = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    return [{"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}, device_class]
+
+
+def resource_claim(name: str) -> Json:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    spec = {"devices": {"requests": [request]}}
+    return {"kind": "ResourceClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
+
+
+def using(name: str, claim_name: str, **spec: Any) -> Json:
+    return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}], **spec)
+
+
+def test_devices_go_to_one_claim_each() -> None:
+    claims = [resource_claim(f"c{i}") for i in range(3)]
+    pods = [using(f"p{i}", f"c{i}") for i in range(3)]
+    simulation, nodes = simulated(node("n1"), node("n2"), *devices(2), *claims, *pods, pods=3)
+    assert nodes == ["n1", "n1", ""]
+    found = simulation.view.cluster.resource_claims
+    allocations = [c.status.allocation for c in found]
+    assert [a and a.devices.results[0].device for a in allocations] == ["gpu0", "gpu1", None]
+    assert [[user.name for user in c.status.reserved_for] for c in found] == [["p0"], ["p1"], []]
+
+
+def test_a_claim_of_two_pods_is_allocated_once() -> None:
+    pods = [using("p1", "c"), using("p2", "c")]
+    simulation, nodes = simulated(node("n1"), node("n2"), *devices(1), resource_claim("c"), *pods, pods=2)
+    assert nodes == ["n1", "n1"]
+    (found,) = simulation.view.cluster.resource_claims
+    assert [user.name for user in found.status.reserved_for] == ["p1", "p2"]
+
+
+def test_devices_are_free_when_their_pod_is_evicted() -> None:
+    big = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
+    claims = [resource_claim("c0"), resource_claim("c1")]
+    pods = [using("p0", "c0", containers=big, priority=0), using("p1", "c1", containers=big, priority=5)]
+    simulation = Simulation(Scheduler(Cluster.from_objects([node("n1"), *devices(1), *claims, *pods])))
+    assert simulation.attempt(0) is not None
+    simulation.evict([0])
+    outcome = simulation.attempt(1)
+    assert outcome is not None
+    assert outcome.row == 0
+
+
+def test_shares_of_a_device_add_up() -> None:
+    """A device that may be allocated several times has capacity for two."""
+    policy = {"default": "1", "validRange": {"min": "1"}}
+    shared = {"allowMultipleAllocations": True, "capacity": {"slots": {"value": "2", "requestPolicy": policy}}}
+    claims = [resource_claim(f"c{i}") for i in range(3)]
+    pods = [using(f"p{i}", f"c{i}") for i in range(3)]
+    _, nodes = simulated(node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
+    assert nodes == ["n1", "n1", ""]
