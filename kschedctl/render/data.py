@@ -10,6 +10,7 @@ import yaml
 
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _LINE = 100
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_json(document: dict[str, Any]) -> str:
@@ -23,17 +24,19 @@ def to_yaml(document: dict[str, Any]) -> str:
 
 
 def _pretty(value: Any, depth: int) -> str:
-    line = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, dict | list) or len(line) + depth <= _LINE:
-        return line
-    inner = " " * (depth + 1)
     if isinstance(value, dict):
         opening, closing = "{", "}"
-        lines = [f"{json.dumps(key, ensure_ascii=False)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
-    else:
+        parts = [f"{_encode(key)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
+    elif isinstance(value, list):
         opening, closing = "[", "]"
-        lines = [_pretty(item, depth + 1) for item in value]
-    return f"{opening}\n{inner}" + f",\n{inner}".join(lines) + f"\n{' ' * depth}{closing}"
+        parts = [_pretty(item, depth + 1) for item in value]
+    else:
+        return _encode(value)
+    line = f"{opening}{', '.join(parts)}{closing}"
+    if len(line) + depth <= _LINE and "\n" not in line:
+        return line
+    inner = " " * (depth + 1)
+    return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"
 
 
 def _escaped(text: str) -> str:

@@ -74,34 +74,41 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PreFilterResult:
-    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter."""
+    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter.
+
+    ``for_good``: it skips the pod whatever other pods there are, and if it has no PreScore its scores do not depend on
+    them either.
+    """
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
     state: Any = None
+    for_good: bool = False
 
 
-PRE_FILTER_SKIP = PreFilterResult(SKIP)
+PRE_FILTER_SKIP = PreFilterResult(SKIP, for_good=True)
 
 
 @dataclass(frozen=True)
 class PreScoreResult:
-    """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all."""
+    """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
+
+    ``for_good``: it skips the pod whatever other pods there are.
+    """
 
     state: Any = None
     skip: bool = False
+    for_good: bool = False
 
 
-PRE_SCORE_SKIP = PreScoreResult(skip=True)
+PRE_SCORE_SKIP = PreScoreResult(skip=True, for_good=True)
 
 
 class Plugin(Protocol):
     """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
 
-    Two attributes spare it questions. ``ignores_pods = True``: its answers do not depend on any other pod, so that
-    they hold under a hypothesis about pods and after pods moved. ``skips_for_good = True``: where its PreFilter skips a
-    pod, it does so whatever other pods there are, and then its scores do not depend on them either; the same for its
-    PreScore.
+    With the attribute ``ignores_pods = True`` it says that its answers do not depend on any other pod, so that they
+    hold under a hypothesis about pods and after pods moved.
     """
 
     name: str

@@ -83,7 +83,10 @@ class KindOfPod:
         refused = self.local < 0
         for plugin, prepares in self.moving_filters:
             refused |= self._now_refused(plugin, prepares)
-        rows = self._sample(refused, sampling) if sampling else np.flatnonzero(~refused)
+        if sampling:
+            rows = self._sample(refused, sampling)
+        else:
+            rows = np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
         if not len(rows):
             return rows, 0
         total = self.local[rows]
@@ -94,7 +97,7 @@ class KindOfPod:
             if not before.skip:
                 scores = moving.score(self.info, self.view, before.state, rows)
                 total += self._weight(moving) * moving.normalize(before.state, scores)
-        self.tied = rows[total == total.max()]
+        self.tied = rows[np.flatnonzero(total == total.max())]
         return self.tied, len(rows)
 
     def _top(self, total: Scores) -> Rows:
@@ -118,7 +121,7 @@ class KindOfPod:
         for plugin in self.framework.at("filter"):
             if not isinstance(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
                 continue
-            if not _holds(plugin, _skips(plugin, before)):
+            if not getattr(plugin, "ignores_pods", False) and not _skipped_for_good(plugin, before):
                 yield plugin
 
     def _allowed(self) -> Bools:
@@ -169,8 +172,10 @@ class KindOfPod:
                 continue
             prepare = prepares.get(plugin.name)
             before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
-            skips = before.skip if prepare else _skips(plugin, before_filter)
-            if plugin.name not in ROW_LOCAL and not _holds(plugin, skips):
+            if before.for_good:
+                continue
+            holds = getattr(plugin, "ignores_pods", False) or (not prepare and _skipped_for_good(plugin, before_filter))
+            if plugin.name not in ROW_LOCAL and not holds:
                 moving.append((plugin, prepare))
                 continue
             if before.skip:
@@ -200,17 +205,22 @@ class KindOfPod:
         own = False
         for row, number, sign in trail[self.seen :]:
             own = number == self.number and sign > 0
-            self.placed += own
-            step = self.step[row]
-            if own and row not in changed and step < AHEAD:
-                score = self.ahead[row, step]
-                self.fitting -= bool(score < 0 <= self.local[row])
-                self.local[row], self.step[row] = score, step + 1
-            else:
+            if not own or row in changed or not self._step(row):
                 changed.add(row)
+            self.placed += own
         self.seen = len(trail)
         if changed:
             self._refresh(np.array(sorted(changed)), self._next(row) if own else _NOWHERE)
+
+    def _step(self, row: int) -> bool:
+        """Take in a pod of this kind that came to a row; False when that was not computed ahead."""
+        step = self.step[row]
+        if step == AHEAD:
+            return False
+        score = self.ahead[row, step]
+        self.fitting -= bool(score < 0 <= self.local[row])
+        self.local[row], self.step[row] = score, step + 1
+        return True
 
     def _next(self, latest: int) -> Rows:
         """The rows where pods of this kind may come next: the latest again, or one of those that were as good."""
@@ -220,15 +230,18 @@ class KindOfPod:
 
     def _refresh(self, rows: Rows, coming: Rows) -> None:
         """Ask the plugins that look at a node's usage: about ``rows`` now, about ``coming`` with pods more."""
+        if not len(coming):
+            self._set(rows, self._local(rows, None))
+            return
         count = len(rows)
-        more = None
-        if len(coming):
-            more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, AHEAD + 1), len(coming))))
+        more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, AHEAD + 1), len(coming))))
         found = self._local(np.concatenate((rows, np.repeat(coming, AHEAD))), more)
-        self.fitting += int((found[:count] >= 0).sum() - (self.local[rows] >= 0).sum())
-        self.local[rows], self.step[rows] = found[:count], AHEAD
-        if len(coming):
-            self.ahead[coming], self.step[coming] = found[count:].reshape(-1, AHEAD), 0
+        self._set(rows, found[:count])
+        self.ahead[coming], self.step[coming] = found[count:].reshape(-1, AHEAD), 0
+
+    def _set(self, rows: Rows, scores: Scores) -> None:
+        self.fitting += int(np.count_nonzero(scores >= 0) - np.count_nonzero(self.local[rows] >= 0))
+        self.local[rows], self.step[rows] = scores, AHEAD
 
     def _local(self, rows: Rows, more: Rows | None) -> Scores:
         narrow = self.view.narrowed(rows, more, self.number)
@@ -244,13 +257,8 @@ class KindOfPod:
         return total
 
 
-def _skips(plugin: Plugin, before: PreFilterOutcome) -> bool:
-    return plugin.name in before.results and before.results[plugin.name].status.code is Code.SKIP
-
-
-def _holds(plugin: Plugin, skips: bool) -> bool:
-    """Whether what the plugin says at a point that it ``skips``, or not, holds whatever becomes of other pods."""
-    return getattr(plugin, "ignores_pods", False) or (skips and getattr(plugin, "skips_for_good", False))
+def _skipped_for_good(plugin: Plugin, before: PreFilterOutcome) -> bool:
+    return plugin.name in before.results and before.results[plugin.name].for_good
 
 
 def _union(plugin: FilterPlugin, info: PodInfo, view: Snapshot, state: Any) -> Bools:

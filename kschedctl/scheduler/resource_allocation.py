@@ -67,26 +67,28 @@ def node_usage(
     does not offer an extended resource its ``devices`` count, if a DeviceClass backs the resource.
     """
     view, wanted = usage.view, tuple(requests)
-    columns, from_devices = view.memo((node_usage, tuple(resources), wanted), lambda: _columns(resources, wanted, view))
+    key = (node_usage, tuple(resources), wanted)
+    columns, unknown, from_devices, more = view.memo(key, lambda: _columns(resources, wanted, view))
     grid = rows[:, None], columns
     allocatable, used = view.allocatable[grid], usage.requested[grid]
-    if not (columns < 0).any() and allocatable.all():  # the usual case, in fewer steps
-        return used + np.array(requests, np.int64), used, allocatable
-    allocatable[:, columns < 0] = 0
+    if unknown is None and allocatable.all():  # the usual case, in fewer steps
+        return used + more, used, allocatable
+    if unknown is not None:
+        allocatable[:, unknown] = 0
     used = np.where(allocatable != 0, used, 0)
     for i, name in from_devices:
         if devices.backs(name):
             total, allocated = devices.totals(name)
             absent = allocatable[:, i] == 0
             allocatable[absent, i], used[absent, i] = total[rows][absent], allocated[rows][absent]
-    requested = np.where(allocatable != 0, used + np.array(requests, np.int64), 0)
+    requested = np.where(allocatable != 0, used + more, 0)
     return requested, used, allocatable
 
 
 def _columns(
     resources: Sequence[ResourceSpec], requests: Sequence[int], view: Snapshot
-) -> tuple[Rows, list[tuple[int, str]]]:
-    """The column of each resource, -1 for those that do not count, and those that devices may give."""
+) -> tuple[Rows, npt.NDArray[np.bool_] | None, list[tuple[int, str]], Amounts]:
+    """The column of each resource; which do not count, None for none; which devices may give; the requests."""
     wanted = [r.name for r in resources]
     skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
     columns = [
@@ -94,7 +96,8 @@ def _columns(
         for name, skip in zip(wanted, skipped, strict=True)
     ]
     devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
-    return np.array(columns, np.int64), devices
+    found = np.array(columns, np.int64)
+    return found, found < 0 if -1 in columns else None, devices, np.array(requests, np.int64)
 
 
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:
@@ -149,11 +152,17 @@ def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
     >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
     [1, 2, 2, 0]
     """
-    whole = np.trunc(values)
-    return (whole + (values - whole >= 0.5)).astype(np.int64)
+    whole = values.astype(np.int64)
+    whole += values - whole >= 0.5
+    return whole
 
 
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
-    weights = counted * np.array([r.weight for r in strategy.resources], np.int64)
-    mean: Scores = (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
+    weight = [r.weight for r in strategy.resources]
+    mean: Scores
+    if counted.all():  # the usual case, in fewer steps
+        mean = scores @ np.array(weight, np.int64) // sum(weight)
+        return mean
+    weights = counted * np.array(weight, np.int64)
+    mean = (scores * weights).sum(axis=1) // np.maximum(weights.sum(axis=1), 1)
     return mean

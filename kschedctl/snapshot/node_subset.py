@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
 from kschedctl.api.objects import Node, Taint
-from kschedctl.snapshot.nodes import Bools, ImageState, Ints, LabelColumn, NodeColumns
-
-Rows = npt.NDArray[np.int64]
+from kschedctl.snapshot.nodes import Bools, ImageState, Ints, LabelColumn, NodeColumns, Rows
 
 
 class NodeSubset(NodeColumns):

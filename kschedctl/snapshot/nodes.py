@@ -13,18 +13,61 @@ from kschedctl.api.objects import Node, Taint
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
 T = TypeVar("T")
+V = TypeVar("V", bound=np.generic)
 
 
-class LabelColumn(NamedTuple):
+class Domains:
+    """A partition of the nodes: ``codes`` (N,) are their domains, of which there are ``size``; -1 for none."""
+
+    def __init__(self, codes: Ints, size: int) -> None:
+        self.codes, self.size = codes, size
+
+    @cached_property
+    def present(self) -> Bools:
+        """(N,): the node is in a domain."""
+        return self.codes >= 0
+
+    @cached_property
+    def complete(self) -> bool:
+        """Every node is in a domain."""
+        return bool(self.present.all())
+
+    @cached_property
+    def occupied(self) -> int:
+        """How many domains have nodes."""
+        return int(np.count_nonzero(self.counts(slice(None))))
+
+    def counts(self, rows: Rows | slice) -> Rows:
+        """(size,): how many of the rows, all in domains, each domain has."""
+        return np.bincount(self._index[rows], minlength=self.size)
+
+    def sums(self, by_node: Rows) -> Rows:
+        """(size,): the values of the nodes (N,) added up in each domain."""
+        counted = np.flatnonzero((by_node != 0) & self.present)
+        return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
+
+    def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
+        """(N,): of each node its domain's value. ``values`` (size + 1,): the last is for nodes in no domain."""
+        return values[: len(self.codes)] if self._one_each else values[self._index]
+
+    @cached_property
+    def _index(self) -> Rows:
+        return self.codes.astype(np.intp)
+
+    @cached_property
+    def _one_each(self) -> bool:
+        """Every node is a domain by itself, in order."""
+        return len(self.codes) == self.size and bool((self.codes == np.arange(self.size)).all())
+
+
+class LabelColumn(Domains):
     """One label of all nodes: ``codes`` (N,) index ``values``, -1 where a node has no such label."""
 
-    codes: Ints
-    values: tuple[str, ...]
-
-    @property
-    def present(self) -> Bools:
-        return self.codes >= 0
+    def __init__(self, codes: Ints, values: tuple[str, ...]) -> None:
+        super().__init__(codes, len(values))
+        self.values = values
 
 
 class ImageState(NamedTuple):
@@ -47,6 +90,11 @@ class NodeColumns:
 
     def __len__(self) -> int:
         return len(self.objects)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """All rows in order."""
+        return np.arange(len(self))
 
     @cached_property
     def unschedulable(self) -> Bools:

@@ -26,7 +26,7 @@ from kschedctl.errors import InputError
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.node_order import interleave_zones
 from kschedctl.snapshot.node_subset import NodeSubset
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import Domains, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 from kschedctl.snapshot.pods import PodColumns
 
@@ -45,18 +45,20 @@ class Move(NamedTuple):
 
 
 class Tally:
-    """Sums over the pods of each node, kept up to date along a trail of which ``seen`` moves are in."""
+    """Sums over the pods of each node, or domain, kept up to date along a trail of which ``seen`` moves are in."""
 
-    def __init__(self, weights: Counts, sums: Counts, seen: int) -> None:
-        self.weights, self.sums, self.seen = weights, sums, seen
+    def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
+        self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
 
     def copy(self) -> Tally:
-        return Tally(self.weights, self.sums.copy(), self.seen)
+        return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
 
     def brought_up(self, trail: Sequence[Move]) -> Counts:
-        """(N,): the sums after all moves."""
-        for move in trail[self.seen :]:
-            self.sums[move.row] += move.sign * self.weights[move.info]
+        """The sums after all moves."""
+        for row, info, sign in trail[self.seen :]:
+            slot = row if self.domains is None else self.domains.codes[row]
+            if slot >= 0:
+                self.sums[slot] += sign * self.weights[info]
         self.seen = len(trail)
         return self.sums
 
@@ -185,17 +187,22 @@ class Snapshot:
 
     # -- counting pods -------------------------------------------------------------------------------------------
 
-    def tally(self, key: Hashable, weights: Callable[[], Counts]) -> Counts:
-        """(N,): weights, (T,) by kind of pod, added up over the pods of each node. Not to be written to.
+    def tally(self, key: Hashable, weights: Callable[[], Counts], domains: Domains | None = None) -> Counts:
+        """Weights, (T,) by kind of pod, added up over the pods of each node (N,), or of each domain.
 
-        ``key`` names the weights: a fork of the snapshot makes them once and keeps their sums as pods come and go.
+        ``key`` names the weights and domains: a fork of the snapshot makes them once and keeps their sums as pods come
+        and go. The sums are not to be written to, and hold until the next pod moves.
         """
         if self._memo is None:
-            return self.sum_by_node(weights())
+            return self._sum(weights(), domains)
         if key not in self._tallies:
             made = weights()
-            self._tallies[key] = Tally(made, self.sum_by_node(made), len(self._trail))
+            self._tallies[key] = Tally(made, domains, self._sum(made, domains), len(self._trail))
         return self._tallies[key].brought_up(self._trail)
+
+    def _sum(self, weights: Counts, domains: Domains | None) -> Counts:
+        by_node = self.sum_by_node(weights)
+        return by_node if domains is None else domains.sums(by_node)
 
     def count_by_node(self, selected: Bools) -> Counts:
         """(N,): how many of the pods selected, (T,) by kind, each node holds."""

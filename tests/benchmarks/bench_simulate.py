@@ -76,11 +76,20 @@ def alike(rules: Callable[[str], Json], count: int) -> Callable[[int, int], list
     return make
 
 
-def bare(pods: int, nodes: int) -> list[Json]:
-    """Pods of nobody, which nothing wants to spread."""
-    spec = deployment("app", 1, 100)["spec"]["template"]
-    names = ({"name": f"pod-{i:05}", "namespace": "bench", "labels": {"app": "app"}} for i in range(pods))
-    return [{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec["spec"]} for meta in names]
+def bare(count: int) -> Callable[[int, int], list[Json]]:
+    """Pods of nobody, which nothing wants to spread, of ``count`` templates in turn."""
+
+    def make(pods: int, nodes: int) -> list[Json]:
+        specs = [deployment("app", 1, 100 + i)["spec"]["template"]["spec"] for i in range(count)]
+        labels = [{"app": f"app-{i}"} for i in range(count)]
+        return [pod(f"pod-{i:05}", labels[i % count], specs[i % count]) for i in range(pods)]
+
+    return make
+
+
+def pod(name: str, labels: Json, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": "bench", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def anti(pods: int, nodes: int) -> list[Json]:
@@ -96,9 +105,10 @@ def urgent(pods: int, nodes: int) -> list[Json]:
 
 
 CASES: dict[str, Callable[[int, int], list[Json]]] = {
-    "plain": bare,
+    "plain": bare(1),
+    "templates": bare(TEMPLATES),
     "deployment": alike(lambda name: {}, 1),
-    "templates": alike(lambda name: {}, TEMPLATES),
+    "deployments": alike(lambda name: {}, TEMPLATES),
     "spread": alike(spread, 1),
     "spread-templates": alike(spread, TEMPLATES),
     "anti-affinity": anti,

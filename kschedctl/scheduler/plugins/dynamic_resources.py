@@ -52,7 +52,6 @@ class DynamicResources:
     """
 
     name = "DynamicResources"
-    skips_for_good = True
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.binding_timeout = float(args.binding_timeout or 0)

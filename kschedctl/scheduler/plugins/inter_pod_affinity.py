@@ -13,8 +13,8 @@ import numpy.typing as npt
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
-    PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
+    SKIP,
     Bools,
     Code,
     PluginError,
@@ -42,7 +42,10 @@ Kinds = Bools | int
 
 @dataclass(frozen=True)
 class TopologyCounts:
-    """How often terms were matched, by topology key. ``weights`` (T,): what one pod of each kind adds on its node."""
+    """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
+
+    ``weights`` (T,): what one pod of each kind adds on its node.
+    """
 
     weights: Mapping[str, Weights]
     counts: Mapping[str, Counts]
@@ -55,8 +58,8 @@ class TopologyCounts:
         found = view.memo((InterPodAffinity.name, what, info), weights)
         counts = {}
         for key in found:
-            by_node = view.tally((InterPodAffinity.name, what, info, key), partial(found.__getitem__, key))
-            counts[key] = _by_domain(key, by_node, view)
+            name = (InterPodAffinity.name, what, info, key)
+            counts[key] = np.append(view.tally(name, partial(found.__getitem__, key), view.nodes.label(key)), 0)
         return cls(found, counts)
 
     @property
@@ -66,7 +69,7 @@ class TopologyCounts:
     def at_nodes(self, key: str, view: Snapshot, delta: Delta) -> Counts:
         """(N,): the count in each node's domain of this key under the hypothesis; 0 where the label is missing."""
         column = view.nodes.label(key)
-        here = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
+        here = column.at_nodes(self.counts[key])
         if delta:
             here = np.where(column.present, here + delta.sums(self.weights[key], len(view.nodes)), 0)
         return here
@@ -75,9 +78,8 @@ class TopologyCounts:
         """(N,): no pod is counted anywhere under the node's hypothesis."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
-            column = view.nodes.label(key)
-            before = np.where(column.present, np.append(self.counts[key], 0)[column.codes], 0)
-            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - (before != 0)
+            before = view.nodes.label(key).at_nodes(self.counts[key]) != 0
+            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - before
         gone: Bools = nonzero == 0
         return gone
 
@@ -117,7 +119,7 @@ class InterPodAffinity:
 
         existing = TopologyCounts.of("existing", info, view, against)
         if existing.empty and not affinity and not anti_affinity:
-            return PRE_FILTER_SKIP
+            return PreFilterResult(SKIP, for_good=not existing.counts)
         state = FilterState(
             affinity,
             anti_affinity,
@@ -147,15 +149,14 @@ class InterPodAffinity:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
         matches, weights = view.memo((self.name, "terms", info), lambda: self._score_weights(info, view))
         if TopologyCounts.of("matches", info, view, lambda: matches).empty:
-            return PRE_SCORE_SKIP
+            return PreScoreResult(skip=True, for_good=not matches)
         return PreScoreResult(TopologyCounts.of("score", info, view, lambda: weights))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         counts: TopologyCounts = required_state(state, self.name, "PreScore")
         total = np.zeros(len(rows), np.int64)
         for key in counts.counts:
-            column = view.nodes.label(key)
-            total += np.append(counts.counts[key], 0)[column.codes[rows]]
+            total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
         return total
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -224,13 +225,6 @@ def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Snapshot) -> dict[str
         return {}
     selected = np.logical_and.reduce([_selected(term, view) for term in terms])
     return _weights(((term, selected) for term in terms), view)
-
-
-def _by_domain(key: str, by_node: Counts, view: Snapshot) -> Counts:
-    """(N,) -> (V,): added up over the nodes in each domain of a topology."""
-    column = view.nodes.label(key)
-    counted = np.flatnonzero((by_node != 0) & column.present)
-    return np.bincount(column.codes[counted], by_node[counted], minlength=len(column.values)).astype(np.int64)
 
 
 def _any_positive(counts: TopologyCounts, view: Snapshot, delta: Delta) -> Bools:

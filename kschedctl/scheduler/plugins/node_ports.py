@@ -30,7 +30,6 @@ class NodePorts:
     """
 
     name = "NodePorts"
-    skips_for_good = True
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP

@@ -37,7 +37,8 @@ class NodeResourcesBalancedAllocation:
         usage = Usage(view, view.requested, view.requests)
         devices = DeviceBackedResources(view, self.features)
         requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
-        after, before = _balance(requested, allocatable), _balance(used, allocatable)
+        both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
+        after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2
         return half + (half + after - before) // 2
 

@@ -48,13 +48,15 @@ class NodeResourcesFit:
         requests: dict[str, int] = required_state(state, self.name, "PreFilter")
         usage = Usage(view, view.requested, view.requests, delta)
         pods = usage.of(names.PODS)
-        yield Rejection(
-            pods.used + 1 > pods.allocatable,
-            Code.UNSCHEDULABLE,
-            TOO_MANY_PODS,
-            lambda row: f"{pods.used[row]} of {pods.allocatable[row]} pods",
-            (pods.used + 1 - pods.allocatable).astype(np.float64),
-        )
+        full = pods.used >= pods.allocatable
+        if full.any():
+            yield Rejection(
+                full,
+                Code.UNSCHEDULABLE,
+                TOO_MANY_PODS,
+                lambda row: f"{pods.used[row]} of {pods.allocatable[row]} pods",
+                (pods.used + 1 - pods.allocatable).astype(np.float64),
+            )
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
             if request > 0 and not self._ignored(name):
@@ -91,7 +93,9 @@ def _insufficient(name: str, request: int, usage: Usage, from_devices: bool) -> 
     """
     column = usage.of(name)
     lacking = request - (column.allocatable - column.used)
-    short = (lacking > 0) & ((column.allocatable > 0) | (not from_devices))
+    short = lacking > 0
+    if from_devices:
+        short &= column.allocatable > 0
     if not short.any():
         return
     small = request > column.allocatable

@@ -35,7 +35,6 @@ class NodeVolumeLimits:
     """
 
     name = "NodeVolumeLimits"
-    skips_for_good = True
 
     def __init__(self, limit_scaling: bool = False) -> None:
         self.limit_scaling = limit_scaling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import LabelColumn
+from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Counts, Snapshot
 
@@ -83,12 +83,15 @@ class Spread:
     exists: Bools
     counts: Counts
 
-    def matched(self, change: Counts) -> tuple[Counts, Counts]:
+    def matched(self, change: Counts | None) -> tuple[Counts, Counts]:
         """(N,) each: pods in the node's domain, changed by ``change``, and the global minimum then."""
-        if not self.exists.any():
-            return np.zeros_like(change), self._minimum(np.full_like(change, NO_MINIMUM))
-        smallest, runner_up, at = _two_smallest(self.counts, self.exists)
         domain = self.column.codes
+        if not self.exists.any():
+            return np.zeros(len(domain), np.int64), self._minimum(np.full(len(domain), NO_MINIMUM))
+        smallest, runner_up, at = _two_smallest(self.counts, self.exists)
+        if change is None:
+            here = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
+            return here, np.broadcast_to(self._minimum(np.array([smallest])), here.shape)
         known = (domain >= 0) & self.exists[domain]
         here = np.where(known, self.counts[domain] + change, 0)
         elsewhere = np.where(domain == at, runner_up, smallest)
@@ -107,7 +110,6 @@ class PodTopologySpread:
     """
 
     name = "PodTopologySpread"
-    skips_for_good = True
 
     def __init__(
         self, args: PodTopologySpreadArgs, match_label_keys: bool, inclusion_policies: bool, comparison_operators: bool
@@ -134,28 +136,29 @@ class PodTopologySpread:
         passing = np.ones(len(view.nodes), np.bool_)
         for spread in spreads:
             missing = passing & ~spread.column.present
-            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
-            passing &= ~missing
+            if missing.any():
+                yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _missing_label(spread))
+                passing &= ~missing
             here, minimum = spread.matched(_change(spread, info, view, delta))
             skew = here + spread.constraint.selects(info) - minimum
             uneven = passing & (skew > spread.constraint.max_skew)
-            excess = (skew - spread.constraint.max_skew).astype(np.float64)
-            yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
-            passing &= ~uneven
+            if uneven.any():
+                excess = (skew - spread.constraint.max_skew).astype(np.float64)
+                yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
+                passing &= ~uneven
 
     def spread(self, constraint: Constraint, among: list[Constraint], info: PodInfo, view: Snapshot) -> Spread:
         """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
         column = view.nodes.label(constraint.topology_key)
-        size = len(column.values)
 
-        def eligible() -> tuple[Bools, Bools]:
+        def eligible() -> tuple[Bools, Bools, Domains]:
             nodes = _has_all_keys(among, view) & self.included(constraint, info, view)
-            return nodes, np.bincount(column.codes[nodes], minlength=size) > 0
+            domains = _less(column, nodes)
+            return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
 
-        nodes, exists = view.memo((self.name, "eligible", info, constraint), eligible)
-        pods = _matching_pods(constraint, info, view)
-        counts = np.bincount(column.codes[nodes], pods[nodes], minlength=size).astype(np.int64)
-        return Spread(constraint, column, nodes, exists, counts)
+        key = (self.name, "eligible", info, constraint)
+        nodes, exists, domains = view.memo(key, eligible)
+        return Spread(constraint, column, nodes, exists, _matching_pods(constraint, info, view, domains, key).copy())
 
     def included(self, constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
         """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
@@ -238,62 +241,65 @@ class PodTopologySpread:
         own = bool(info.spec.topology_spread_constraints)
         complete = np.ones(len(view.nodes), np.bool_)
         if own or not self.system_defaulted:
-            complete = _has_all_keys(constraints, view)
-        at = _slice_or(rows, len(view.nodes))
-        scored = complete[at]
-        score = np.zeros(len(rows), np.float64)
+            complete = view.memo((self.name, "complete", info), lambda: _has_all_keys(constraints, view))
+        scored = rows if complete.all() else rows[complete[rows]]
+        score = np.zeros(len(view.nodes), np.float64)
         for constraint in constraints:
-            score += self._score(constraint, info, view, at, complete)
-        return PreScoreResult((round_half_away(np.where(scored, score, 0.0)), ~scored))
+            score += self._score(constraint, info, view, scored, complete)
+        if scored is rows:
+            return PreScoreResult((round_half_away(score if rows is view.nodes.rows else score[rows]), None))
+        return PreScoreResult((round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         scores: Scores = required_state(state, self.name, "PreScore")[0]
         return scores
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
-        ignored: Bools = state[1]
-        if ignored.all():
+        ignored: Bools | None = state[1]
+        counted = scores if ignored is None else scores[~ignored]
+        if not len(counted):
             return np.zeros_like(scores)
-        counted = scores[~ignored] if ignored.any() else scores
         smallest, largest = int(counted.min()), max(int(counted.max()), 0)
         if largest == 0:
-            return np.where(ignored, 0, MAX_NODE_SCORE)
-        return np.where(ignored, 0, MAX_NODE_SCORE * (largest + smallest - scores) // largest)
+            normalized = np.full_like(scores, MAX_NODE_SCORE)
+        else:
+            normalized = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+        return normalized if ignored is None else np.where(ignored, 0, normalized)
 
     def _score(
-        self, constraint: Constraint, info: PodInfo, view: Snapshot, rows: Rows | slice, complete: Bools
+        self, constraint: Constraint, info: PodInfo, view: Snapshot, scored: Rows, complete: Bools
     ) -> npt.NDArray[np.float64]:
-        """(F,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
+        """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
         column = view.nodes.label(constraint.topology_key)
-        pods = _matching_pods(constraint, info, view)
-        scored = complete[rows]
+        least = float(constraint.max_skew - 1)
         if constraint.topology_key == HOSTNAME:
-            counts, size = pods[rows], np.count_nonzero(scored)
+            value = _matching_pods(constraint, info, view) * np.log(float(len(scored) + 2)) + least
         else:
-            domain, counting = view.memo(
-                (self.name, "domains", info, constraint),
-                lambda: (_with_unlabelled(column), _all_or(complete & self.included(constraint, info, view))),
-            )
-            here, domains = domain[rows], len(column.values) + 1
-            size = np.count_nonzero(np.bincount(here if scored.all() else here[scored], minlength=domains))
-            counts = np.bincount(domain[counting], pods[counting], domains).astype(np.int64)[here]
-        value = counts * np.log(float(size + 2)) + float(constraint.max_skew - 1)
-        present = column.present[rows]
-        return value if present.all() else np.where(present, value, 0.0)
+
+            def labelled() -> tuple[Domains, Domains]:
+                every = _with_unlabelled(column)
+                return every, _less(every, complete & self.included(constraint, info, view))
+
+            key = (self.name, "domains", info, constraint)
+            domains, counting = view.memo(key, labelled)
+            size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
+            counts = _matching_pods(constraint, info, view, counting, key)
+            value = domains.at_nodes(counts * np.log(float(size + 2)) + least)
+        return value if column.complete else np.where(column.present, value, 0.0)
 
 
-def _slice_or(rows: Rows, nodes: int) -> Rows | slice:
-    """A slice where the rows are all rows in order, likewise."""
-    return slice(None) if len(rows) == nodes and (rows == np.arange(nodes)).all() else rows
+def _less(domains: Domains, counting: Bools) -> Domains:
+    """The domains as far as their nodes (N,) count."""
+    return Domains(np.where(counting, domains.codes, -1).astype(np.int32), domains.size)
 
 
-def _all_or(mask: Bools) -> Bools | slice:
-    """A slice where the mask (N,) leaves nothing out: indexing by it copies nothing."""
-    return slice(None) if mask.all() else mask
+def _matching_pods(
+    constraint: Constraint, info: PodInfo, view: Snapshot, domains: Domains | None = None, key: Hashable = None
+) -> Counts:
+    """The pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none.
 
-
-def _matching_pods(constraint: Constraint, info: PodInfo, view: Snapshot) -> Counts:
-    """(N,): the pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none."""
+    On each node (N,), or in each of the domains, which ``key`` names.
+    """
 
     def weights() -> Counts:
         if constraint.selector == EVERYTHING:
@@ -301,13 +307,13 @@ def _matching_pods(constraint: Constraint, info: PodInfo, view: Snapshot) -> Cou
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int64)
 
-    return view.tally((PodTopologySpread.name, constraint.selector, info.namespace), weights)
+    return view.tally((PodTopologySpread.name, constraint.selector, info.namespace, key), weights, domains)
 
 
-def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta) -> Counts:
+def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta) -> Counts | None:
     """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
     if not delta:
-        return np.zeros(len(view.nodes), np.int64)
+        return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
     return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
 
@@ -329,10 +335,10 @@ def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
     return smallest, int(limited.min()), at
 
 
-def _with_unlabelled(column: LabelColumn) -> npt.NDArray[np.int32]:
-    """(N,): the domain of each node, where having no label and having an empty one are the same domain."""
+def _with_unlabelled(column: LabelColumn) -> Domains:
+    """The domain of each node, where having no label and having an empty one are the same domain."""
     unlabelled = column.values.index("") if "" in column.values else len(column.values)
-    return np.where(column.present, column.codes, unlabelled).astype(np.int32)
+    return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
 
 
 def _missing_label(spread: Spread) -> Any:

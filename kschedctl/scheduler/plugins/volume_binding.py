@@ -74,7 +74,6 @@ class VolumeBinding:
     """
 
     name = "VolumeBinding"
-    skips_for_good = True
     ignores_pods = True
 
     def __init__(self, shape: Sequence[UtilizationShapePoint] | None = None, attributes_class: bool = True) -> None:

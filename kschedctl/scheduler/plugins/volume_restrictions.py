@@ -37,7 +37,6 @@ class VolumeRestrictions:
     """
 
     name = "VolumeRestrictions"
-    skips_for_good = True
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         try:

@@ -53,7 +53,6 @@ class VolumeZone:
     """
 
     name = "VolumeZone"
-    skips_for_good = True
     ignores_pods = True
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:

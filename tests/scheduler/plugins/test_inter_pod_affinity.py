@@ -36,7 +36,7 @@ def counts(found, view):
     return sorted(
         (key, value, int(count))
         for key, by_domain in found.counts.items()
-        for value, count in zip(view.nodes.label(key).values, by_domain, strict=True)
+        for value, count in zip(view.nodes.label(key).values, by_domain[:-1], strict=True)
         if count
     )
 
