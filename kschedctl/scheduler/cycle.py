@@ -32,6 +32,7 @@ from kschedctl.scheduler.framework import (
     ScorePlugin,
     Scores,
     Status,
+    offers,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -209,7 +210,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> dict[str, Status]:
-    return {p.name: p.pre_enqueue(info, view) for p in plugins if isinstance(p, PreEnqueuePlugin)}
+    return {p.name: p.pre_enqueue(info, view) for p in plugins if offers(p, PreEnqueuePlugin)}
 
 
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> PreFilterOutcome:
@@ -223,7 +224,7 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> 
     names: frozenset[str] | None = None
     answer, by, settled = SUCCESS, "", False
     for plugin in plugins:
-        if not isinstance(plugin, PreFilterPlugin):
+        if not offers(plugin, PreFilterPlugin):
             continue
         if not settled:
             reached.append(plugin.name)
@@ -266,7 +267,7 @@ class Filtering:
     def of(cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot) -> Filtering:
         """The framework's Filter plugins less those whose PreFilter skipped or refused the pod."""
         off = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
-        plugins = [p for p in framework.at("filter") if isinstance(p, FilterPlugin) and p.name not in off]
+        plugins = [p for p in framework.at("filter") if offers(p, FilterPlugin) and p.name not in off]
         return cls(plugins, pre_filter, info, view)
 
     def judge(self, delta: Delta = NO_CHANGE, known: Verdicts | None = None) -> FilterOutcome:
@@ -355,7 +356,7 @@ def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Row
         return ScoreOutcome(rows)
     prepared: dict[str, PreScoreResult] = {}
     for plugin in framework.at("preScore"):
-        if isinstance(plugin, PreScorePlugin):
+        if offers(plugin, PreScorePlugin):
             try:
                 prepared[plugin.name] = plugin.pre_score(info, view, rows)
             except PluginError as failure:
@@ -363,7 +364,7 @@ def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Row
     raw, normalized, weighted = {}, {}, {}
     for plugin in framework.at("score"):
         before = prepared.get(plugin.name, PreScoreResult())
-        if before.skip or not isinstance(plugin, ScorePlugin):
+        if before.skip or not offers(plugin, ScorePlugin):
             continue
         name = plugin.name
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.int64]
 
 MAX_NODE_SCORE = 100
+P = TypeVar("P")
 
 
 class Code(StrEnum):
@@ -148,6 +149,17 @@ class ScorePlugin(Plugin, Protocol):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
+
+
+_OFFERS: dict[tuple[type, type], bool] = {}
+
+
+def offers(plugin: object, point: type[P]) -> TypeGuard[P]:
+    """Whether a plugin runs at an extension point, given as its protocol. Looked up once for each class of plugins."""
+    key = type(plugin), point
+    if key not in _OFFERS:
+        _OFFERS[key] = isinstance(plugin, point)
+    return _OFFERS[key]
 
 
 @dataclass(frozen=True)

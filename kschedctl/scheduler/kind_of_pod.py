@@ -24,6 +24,7 @@ from kschedctl.scheduler.framework import (
     Rows,
     ScorePlugin,
     Scores,
+    offers,
 )
 from kschedctl.scheduler.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -58,7 +59,7 @@ class KindOfPod:
         self.hopeless = any(result.status.rejected for result in self.settled.results.values())
         filters = Filtering.of(framework, self.settled, info, view).plugins
         self.local_filters = [plugin for plugin in filters if plugin.name in ROW_LOCAL]
-        self.moving_filters = [(p, isinstance(p, PreFilterPlugin)) for p in self._moving_filters(before)]
+        self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._moving_filters(before)]
         self.allowed = self._allowed()
         self.never = ~self.allowed
         for plugin in filters:
@@ -119,7 +120,7 @@ class KindOfPod:
     def _moving_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """The plugins to ask anew for each pod: those that look at other pods, less those that skip for good."""
         for plugin in self.framework.at("filter"):
-            if not isinstance(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
+            if not offers(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
                 continue
             if not getattr(plugin, "ignores_pods", False) and not _skipped_for_good(plugin, before):
                 yield plugin
@@ -164,11 +165,11 @@ class KindOfPod:
         list[tuple[ScorePlugin, PreScorePlugin | None]],
     ]:
         """The score plugins by what their raw score depends on: the node's usage, nothing that changes, or more."""
-        prepares = {p.name: p for p in self.framework.at("preScore") if isinstance(p, PreScorePlugin)}
+        prepares = {p.name: p for p in self.framework.at("preScore") if offers(p, PreScorePlugin)}
         everywhere = np.arange(len(self.view.nodes))
         local, fixed, moving = [], [], []
         for plugin in self.framework.at("score"):
-            if not isinstance(plugin, ScorePlugin):
+            if not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares.get(plugin.name)
             before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()

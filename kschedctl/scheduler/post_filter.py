@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status, offers
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.at("postFilter") if len(cycle.view.nodes) else []
     for plugin in plugins:
-        if not isinstance(plugin, PostFilterPlugin):
+        if not offers(plugin, PostFilterPlugin):
             continue
         try:
             result = results[plugin.name] = plugin.post_filter(cycle)

@@ -16,6 +16,7 @@ from kschedctl.scheduler.framework import (
     PreFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
+    offers,
 )
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
@@ -87,4 +88,4 @@ def third_party_plugins() -> dict[str, Factory]:
 
 def extension_points(plugin: object) -> frozenset[str]:
     """The points at which a plugin runs, by the methods that it has."""
-    return frozenset(point for point, protocol in POINTS.items() if isinstance(plugin, protocol))
+    return frozenset(point for point, protocol in POINTS.items() if offers(plugin, protocol))

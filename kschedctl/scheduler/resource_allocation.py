@@ -160,7 +160,7 @@ def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:
     weight = [r.weight for r in strategy.resources]
     mean: Scores
-    if counted.all():  # the usual case, in fewer steps
+    if weight and counted.all():  # the usual case, in fewer steps
         mean = scores @ np.array(weight, np.int64) // sum(weight)
         return mean
     weights = counted * np.array(weight, np.int64)

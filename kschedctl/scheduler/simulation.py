@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kschedctl.scheduler.budgets import Budgets
 from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin
+from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, offers
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.placement import Placements
 from kschedctl.scheduler.plugins.default_preemption import Preemption
@@ -184,7 +184,7 @@ class Simulation:
     def _pre_enqueue(self, framework: Framework) -> list[PreEnqueuePlugin]:
         name = framework.profile.scheduler_name
         if name not in self._gates:
-            self._gates[name] = [p for p in framework.at("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
+            self._gates[name] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
         return self._gates[name]
 
     def _preempt(self, framework: Framework, position: int) -> Outcome | None:
