@@ -67,7 +67,7 @@ class KindOfPod:
                 self.never |= self._refused(plugin, view)
         self.base = np.zeros(nodes, np.int64)
         self.local_scores, self.fixed_scores, self.moving_scores = self._sort_scores(before)
-        self.local, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, AHEAD), np.int32)
+        self.local, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, AHEAD), np.int64)
         self.step = np.full(nodes, AHEAD, np.int8)
         self.fitting = nodes
         self.tied, self.placed = _NOWHERE, 0
@@ -199,19 +199,16 @@ class KindOfPod:
 
     def _bring_up(self) -> None:
         """Take in what moved: a pod of this kind that came is known ahead, all other changed rows are computed."""
-        trail = self.view.trail
-        if self.seen == len(trail):
+        trail, seen = self.view.trail, self.seen
+        if seen == len(trail):
             return
-        changed: set[int] = set()
-        own = False
-        for row, number, sign in trail[self.seen :]:
-            own = number == self.number and sign > 0
-            if not own or row in changed or not self._step(row):
-                changed.add(row)
-            self.placed += own
         self.seen = len(trail)
-        if changed:
-            self._refresh(np.array(sorted(changed)), self._next(row) if own else _NOWHERE)
+        row, number, sign = trail[-1]
+        own = number == self.number and sign > 0
+        self.placed += own
+        if own and self.seen - seen == 1 and self._step(row):
+            return
+        self._refresh(np.flatnonzero(self.view.touched > seen), self._next(row) if own else _NOWHERE)
 
     def _step(self, row: int) -> bool:
         """Take in a pod of this kind that came to a row; False when that was not computed ahead."""

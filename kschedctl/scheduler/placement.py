@@ -20,7 +20,7 @@ from kschedctl.scheduler.sampling import Sampling
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 
-KINDS_KEPT = 256
+KINDS_KEPT = 1024
 
 
 class Choice(NamedTuple):

@@ -104,6 +104,8 @@ class Snapshot:
         self._memo: dict[Hashable, Any] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self._trail: list[Move] = []
+        self.touched = np.zeros(len(self.nodes), np.int64)
+        """(N,): how long the trail was after the last move to or from each node."""
 
     def stored(self, pod: Pod) -> Pod:
         """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
@@ -227,7 +229,7 @@ class Snapshot:
         fork.pods.node = self.pods.node.copy()
         fork.requested, fork.nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
         fork._memo = {} if self._memo is None else self._memo
-        fork._trail = list(self._trail)
+        fork._trail, fork.touched = list(self._trail), self.touched.copy()
         fork._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         return fork
 
@@ -260,6 +262,7 @@ class Snapshot:
         fork.allocatable = self.allocatable[kept]
         fork.requested, fork.nonzero_requested = self.requested[kept], self.nonzero_requested[kept]
         fork._memo, fork._tallies, fork._trail = {}, {}, []
+        fork.touched = np.zeros(len(kept), np.int64)
         for derived in ("_by_node", "_nominations", "_allocatable"):
             fork.__dict__.pop(derived, None)
         return fork
@@ -298,6 +301,7 @@ class Snapshot:
         ):
             change(total, request, out=total)
         self._trail.append(Move(row, info, sign))
+        self.touched[row] = len(self._trail)
         self.__dict__.pop("_by_node", None)
 
     def pods_on(self, row: int) -> list[int]:
