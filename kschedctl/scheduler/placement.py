@@ -16,6 +16,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
 from kschedctl.scheduler.framework import PluginError, Rows
 from kschedctl.scheduler.kind_of_pod import KindOfPod
+from kschedctl.scheduler.local_scores import LocalScores
 from kschedctl.scheduler.sampling import Sampling
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
@@ -41,6 +42,7 @@ class Placements:
         self.view, self.sampling = view, sampling
         self.random = random.Random(seed)
         self._kinds: dict[tuple[int, int], KindOfPod] = {}
+        self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
         self._nominated = frozenset(view.pods.nominations)
 
@@ -53,7 +55,7 @@ class Placements:
         kind = self._kinds.get((id(framework), number))
         try:
             if kind is None:
-                kind = self._keep(KindOfPod(framework, info, number, self.view))
+                kind = self._keep(framework, info, number)
             return self._pick(*kind.rank(self.sampling))
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
@@ -82,14 +84,19 @@ class Placements:
     def forget_kinds(self, uses: Any) -> None:
         """Drop what is known of the kinds for which ``uses(info)`` holds: objects that they refer to changed."""
         self._kinds = {key: kind for key, kind in self._kinds.items() if not uses(kind.info)}
+        self._locals = {key: local for key, local in self._locals.items() if not uses(local.info)}
 
     def _is_promised(self, position: int) -> bool:
         return position in self._nominated and not self.view.pods.objects[position].spec.node_name
 
-    def _keep(self, kind: KindOfPod) -> KindOfPod:
-        if len(self._kinds) >= KINDS_KEPT:
-            del self._kinds[next(iter(self._kinds))]
-        self._kinds[id(kind.framework), kind.number] = kind
+    def _keep(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
+        requests = int(self.view.pods.request_kinds[1][number])
+        alike = (id(framework), requests, info is self.view.pods.infos[number])
+        if alike not in self._locals:
+            _make_room(self._locals)
+            self._locals[alike] = LocalScores(framework, info, number, self.view)
+        _make_room(self._kinds)
+        kind = self._kinds[id(framework), number] = KindOfPod(framework, info, self._locals[alike])
         return kind
 
     def _full_cycle(self, framework: FrameworkLike, position: int) -> Choice | None:
@@ -115,3 +122,9 @@ class Placements:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
         return Choice(row, best, feasible)
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Drop the oldest when there are enough."""
+    if len(kept) >= KINDS_KEPT:
+        del kept[next(iter(kept))]

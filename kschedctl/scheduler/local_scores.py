@@ -1,0 +1,159 @@
+"""What the plugins that look at a node's own usage alone say of every node, kept up to date along the trail.
+
+Pods that request the same share it, whatever else they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.cycle import FrameworkLike
+from kschedctl.scheduler.framework import (
+    Bools,
+    Code,
+    FilterPlugin,
+    PluginError,
+    PreFilterPlugin,
+    PreScorePlugin,
+    PreScoreResult,
+    Rows,
+    ScorePlugin,
+    Scores,
+    offers,
+)
+from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+ROW_LOCAL = frozenset({"NodeResourcesFit", "NodeResourcesBalancedAllocation"})
+"""Plugins whose answer for a node depends on that node's own resources and usage, and on what the pod requests."""
+
+REFUSED = -(2**61)
+"""In place of a score: stays below zero whatever scores are added to it."""
+
+AHEAD = 4
+"""How many such pods more are looked at when a node is computed."""
+PODS_OF_MANY = 48
+"""Where so many such pods were placed there are taken to be many more: all nodes that are best now are computed."""
+NOWHERE: Rows = np.empty(0, np.int64)
+
+
+class LocalScores:
+    """For pods that request what ``info`` does and count on their nodes as kind ``number`` does. Arrays are (N,).
+
+    ``scores``: weighted and added up, REFUSED where the pod does not fit; ``fitting`` counts the others. ``ahead``
+    (N, AHEAD): what ``scores`` will be when the next such pods come to the node, the entries before ``step`` being
+    past. Raises PluginError.
+    """
+
+    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Snapshot) -> None:
+        self.info, self.number, self.view = info, number, view
+        self.alike = view.pods.request_kinds[1]
+        self.filters = _filters(framework, info, view)
+        self.scorers = _scorers(framework, info, view)
+        nodes = len(view.nodes)
+        self.scores, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, AHEAD), np.int64)
+        self.step = np.full(nodes, AHEAD, np.int8)
+        self.fitting, self.placed = nodes, 0
+        self.seen = len(view.trail)
+        self._set(view.nodes.rows, self._compute(view.nodes.rows))
+
+    def bring_up(self, tied: Rows) -> None:
+        """Take in what moved: such a pod that came is known ahead, all other changed nodes are computed.
+
+        ``tied`` are the nodes that were best when such a pod was placed, which the next may go to.
+        """
+        trail, seen = self.view.trail, self.seen
+        if seen == len(trail):
+            return
+        self.seen = len(trail)
+        row, number, sign = trail[-1]
+        came = sign > 0 and self.alike[number] == self.alike[self.number]
+        self.placed += came
+        if came and self.seen - seen == 1 and self._step(row):
+            return
+        rows = np.flatnonzero(self.view.touched > seen)
+        if came:
+            self._compute_ahead(rows, self._next(row, tied))
+        else:
+            self._set(rows, self._compute(rows))
+
+    def _step(self, row: int) -> bool:
+        """Take in such a pod that came to a node; False when that was not computed ahead."""
+        step = self.step[row]
+        if step == AHEAD:
+            return False
+        score = self.ahead[row, step]
+        self.fitting -= bool(score < 0 <= self.scores[row])
+        self.scores[row], self.step[row] = score, step + 1
+        return True
+
+    def _next(self, latest: int, tied: Rows) -> Rows:
+        """The nodes where such pods may come next: the latest again, or one of those that were as good."""
+        if self.placed < PODS_OF_MANY:
+            return np.array([latest])
+        return np.append(tied[self.step[tied] == AHEAD], latest)
+
+    def _compute_ahead(self, rows: Rows, coming: Rows) -> None:
+        """Ask about ``rows`` now, about ``coming`` with pods more."""
+        count = len(rows)
+        more = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, AHEAD + 1), len(coming))))
+        found = self._compute(np.concatenate((rows, np.repeat(coming, AHEAD))), more)
+        self._set(rows, found[:count])
+        self.ahead[coming], self.step[coming] = found[count:].reshape(-1, AHEAD), 0
+
+    def _set(self, rows: Rows, scores: Scores) -> None:
+        self.fitting += int(np.count_nonzero(scores >= 0) - np.count_nonzero(self.scores[rows] >= 0))
+        self.scores[rows], self.step[rows] = scores, AHEAD
+
+    def _compute(self, rows: Rows, more: Rows | None = None) -> Scores:
+        narrow = self.view.narrowed(rows, more, self.number)
+        refused = np.zeros(len(rows), np.bool_)
+        for plugin, state in self.filters:
+            refused |= union(plugin, self.info, narrow, state)
+        total = np.zeros(len(rows), np.int64)
+        for scorer, state, weight in self.scorers:
+            total += weight * scorer.normalize(state, scorer.score(self.info, narrow, state, narrow.nodes.rows))
+        total[refused] = REFUSED
+        return total
+
+
+def _filters(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tuple[FilterPlugin, Any]]:
+    """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
+    points = framework.at("preFilter")
+    before = {p.name: p.pre_filter(info, view) for p in points if p.name in ROW_LOCAL and offers(p, PreFilterPlugin)}
+    found = []
+    for plugin in framework.at("filter"):
+        if plugin.name not in ROW_LOCAL or not offers(plugin, FilterPlugin):
+            continue
+        result = before.get(plugin.name)
+        if result is None or result.status.code is Code.SUCCESS:
+            found.append((plugin, result.state if result else None))
+    return found
+
+
+def _scorers(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tuple[ScorePlugin, Any, int]]:
+    """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
+    points = framework.at("preScore")
+    prepares = {p.name: p for p in points if p.name in ROW_LOCAL and offers(p, PreScorePlugin)}
+    found = []
+    for plugin in framework.at("score"):
+        if plugin.name not in ROW_LOCAL or not offers(plugin, ScorePlugin):
+            continue
+        prepare = prepares.get(plugin.name)
+        before = prepare.pre_score(info, view, view.nodes.rows) if prepare else PreScoreResult()
+        if not before.skip:
+            found.append((plugin, before.state, framework.profile.weights[plugin.name]))
+    return found
+
+
+def union(plugin: FilterPlugin, info: PodInfo, view: Snapshot, state: Any) -> Bools:
+    """(N,): the nodes that a plugin refuses. Raises PluginError when it fails on one."""
+    refused = np.zeros(len(view.nodes), np.bool_)
+    for rejection in plugin.filter(info, view, state, NO_CHANGE):
+        if rejection.code is Code.ERROR and rejection.mask.any():
+            raise PluginError(f'running "{plugin.name}" filter plugin: {rejection.reason}')
+        refused |= rejection.mask
+    return refused
