@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation import Simulation
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
@@ -118,3 +120,17 @@ def test_scores(case: Json) -> None:
     assert found["total"] == {node: scored["final"] for node, scored in result["scored"].items()}
     assert sorted(found["best"]) == sorted(result["best"])
     assert result["chosen"] in found["best"]
+
+
+def test_placed_one_after_the_other() -> None:
+    """A simulation that follows the scheduler's choices has each of them among its best nodes."""
+    pods = [case["pod"] for case in PLACED]
+    scheduler = Scheduler(kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *pods]))
+    simulation = Simulation(scheduler)
+    framework, view = scheduler.framework("default-scheduler"), simulation.view
+    for case in PLACED:
+        position = view.pods.index[f"lab/{case['pod']['metadata']['name']}"]
+        choice = simulation.placements.choose(framework, position)
+        assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
+        assert choice.feasible == len(case["result"]["scored"])
+        simulation.bind(position, view.nodes.index[case["result"]["chosen"]])
