@@ -97,6 +97,44 @@ def test_looking_ahead_changes_nothing() -> None:
     assert placed == 8 * (4000 // 150)
 
 
+def test_kinds_that_request_the_same_share_what_is_known() -> None:
+    """Three kinds that differ in where they may be and in what they avoid come in any order until nothing fits."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+    anti = {
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": term}]}
+    }
+    specs: list[dict[str, Any]] = [{}, {"nodeSelector": {"zone": "1"}}, {"affinity": anti}]
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [container], **spec},
+        }
+        for name, spec in zip("abc", specs, strict=True)
+    ]
+    nodes = plain(8)
+    for i, node in enumerate(nodes):
+        node["metadata"]["labels"] = {"zone": str(i % 3)}
+    nodes[0]["spec"] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    scheduler = Scheduler(Cluster.from_objects([*nodes, *pods]))
+    view = scheduler.view.fork()
+    placements, random = Placements(view, 1), Random(1)
+    positions = [position for first in range(3) for position in view.clone(first, 80)]
+    random.shuffle(positions)
+    placed = 0
+    for position in positions:
+        expected = run_cycle(framework(scheduler), view.pods.infos[view.pods.info[position]], view)
+        choice = placements.choose(framework(scheduler), position)
+        if choice is None:
+            assert not len(expected.feasible)
+            continue
+        assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
+        view.assume(position, choice.row)
+        placed += 1
+    assert placed == 7 * (4000 // 150)
+
+
 def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
     random = Random(11)
     for _ in range(20):
