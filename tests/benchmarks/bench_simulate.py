@@ -1,16 +1,19 @@
 """How many pods a simulation places in a second, case by case, and how long a zone sweep of a big cluster takes.
 
-    python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...] [--sweep]
+    python tests/benchmarks/bench_simulate.py [--nodes 1000 5000] [--pods 10000] [--cases plain spread ...]
+    python tests/benchmarks/bench_simulate.py --fill     # kschedctl capacity until nodes are full
+    python tests/benchmarks/bench_simulate.py --sweep    # every zone of a big cluster lost in turn
 
-``pods/s`` is the simulation alone; ``process`` is a whole run of the program, from reading the files to the answer. As
-machines differ, ``cycles/s`` tells how many full scheduling cycles of the first pod the same machine runs in a second,
-which is what a simulation without memory would do.
+``pods/s`` is the simulation alone; ``process`` and ``memory`` are a whole run of the program, from reading the files to
+the answer. As machines differ, ``cycles/s`` tells how many full scheduling cycles of the first pod the same machine
+runs in a second, which is what a simulation without memory would do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -149,10 +152,10 @@ def measure(case: str, nodes: int, pods: int) -> str:
     placed = sum(outcome.row >= 0 for outcome in outcomes)
     evicted = sum(len(outcome.victims) for outcome in outcomes)
     cycles = baseline(scene.scheduler, positions[0])
-    process = whole_process(case, nodes, manifests)
+    seconds_, mebibytes = whole_process(["simulate"], objects(case, nodes), manifests)
     return (
         f"{case:<18}{nodes:>6}{len(positions):>8}{placed:>8}{evicted:>8}{len(positions) / seconds:>10,.0f}"
-        f"{seconds / len(positions) * 1e6:>9,.0f}{cycles:>10,.0f}{process:>9.1f} s"
+        f"{seconds / len(positions) * 1e6:>9,.0f}{cycles:>10,.0f}{seconds_:>8.1f} s{mebibytes:>8.0f} MiB"
     )
 
 
@@ -168,16 +171,25 @@ def baseline(scheduler: Scheduler, position: int) -> float:
     return number / (perf_counter() - start)
 
 
-def whole_process(case: str, nodes: int, manifests: list[Json]) -> float:
-    """Seconds from the start of the program to its end."""
+def whole_process(command: list[str], cluster: list[Json], manifests: list[Json]) -> tuple[float, float]:
+    """Seconds from the start of the program to its end, and the most memory that it had, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, items in (("cluster.json", objects(case, nodes)), ("manifests.json", manifests)):
+        for name, items in (("cluster.json", cluster), ("manifests.json", manifests)):
             (Path(folder) / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         files = [part for name in ("cluster.json", "manifests.json") for part in ("-f", f"{folder}/{name}")]
         start = perf_counter()
-        command = [sys.executable, "-m", "kschedctl", "simulate", *files, "-o", "json"]
-        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-        return perf_counter() - start
+        program = [sys.executable, "-m", "kschedctl", *command, *files, "-o", "json"]
+        process = subprocess.Popen(program, stdout=subprocess.DEVNULL)
+        _, _, usage = os.wait4(process.pid, 0)
+        return perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def fill(nodes: int) -> str:
+    """Pods of 2.4 cores until nodes of 32 are full: what cluster-capacity does, too."""
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2400m", "memory": "1Gi"}}}]}
+    cluster = [node(i) for i in range(nodes)]
+    seconds, mebibytes = whole_process(["capacity"], cluster, [pod("small", {}, spec)])
+    return f"capacity, {nodes:,} nodes, {13 * nodes:,} pods: {seconds:.1f} s, {mebibytes:.0f} MiB, the whole process"
 
 
 def sweep(nodes: int, pods: int) -> str:
@@ -197,13 +209,18 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--fill", action="store_true", help="only the filling of nodes")
     parser.add_argument("--sweep", action="store_true", help="only the zone sweep over 5,000 nodes and 50,000 pods")
     arguments = parser.parse_args()
     if arguments.sweep:
         print(sweep(5000, 50_000))
         return
+    if arguments.fill:
+        for nodes in arguments.nodes:
+            print(fill(nodes), flush=True)
+        return
     print(
-        f"{'case':<18}{'nodes':>6}{'pods':>8}{'placed':>8}{'evicted':>8}{'pods/s':>10}{'us/pod':>9}{'cycles/s':>10}{'process':>11}"
+        f"{'case':<18}{'nodes':>6}{'pods':>8}{'placed':>8}{'evicted':>8}{'pods/s':>10}{'us/pod':>9}{'cycles/s':>10}{'process':>10}{'memory':>12}"
     )
     for case in arguments.cases:
         for nodes in arguments.nodes:
