@@ -3,7 +3,7 @@
 Upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
 staging/src/k8s.io/apimachinery/pkg/fields/selector.go (v1.36). Error texts are upstream's.
 
-Everything compiled tells which labels it reads (``keys``) and whether it reads the node's name (``uses_name``), so that
+Everything compiled tells which labels it reads (``keys``) and which nodes' ``names`` it tells from others, so that
 a caller can match once for all nodes that are alike in these.
 """
 
@@ -62,9 +62,9 @@ class CompiledTerm:
         return self.selector.keys
 
     @property
-    def uses_name(self) -> bool:
-        """Whether matching reads the node's name."""
-        return bool(self.fields)
+    def names(self) -> frozenset[str]:
+        """The names of nodes that matching tells from others."""
+        return frozenset(value for field in self.fields for value in field.values or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class CompiledNodeSelector:
         return frozenset().union(*(term.keys for term in self.terms))
 
     @property
-    def uses_name(self) -> bool:
-        """Whether matching reads the node's name."""
-        return any(term.uses_name for term in self.terms)
+    def names(self) -> frozenset[str]:
+        """The names of nodes that matching tells from others."""
+        return frozenset().union(*(term.names for term in self.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ class CompiledPreferredTerms:
         return frozenset().union(*(term.keys for _, term in self.terms))
 
     @property
-    def uses_name(self) -> bool:
-        """Whether scoring reads the node's name."""
-        return any(term.uses_name for _, term in self.terms)
+    def names(self) -> frozenset[str]:
+        """The names of nodes that scoring tells from others."""
+        return frozenset().union(*(term.names for _, term in self.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,9 @@ class RequiredNodeAffinity:
         return self.selector.keys | (self.affinity.keys if self.affinity else frozenset())
 
     @property
-    def uses_name(self) -> bool:
-        """Whether matching reads the node's name."""
-        return self.affinity is not None and self.affinity.uses_name
+    def names(self) -> frozenset[str]:
+        """The names of nodes that matching tells from others."""
+        return self.affinity.names if self.affinity else frozenset()
 
 
 def compile_node_selector(node_selector: NodeSelector, path: str = "") -> CompiledNodeSelector:

@@ -72,7 +72,7 @@ class Facts:
         if key not in self._masks:
             wanted = required_node_affinity(spec)
             try:
-                found = self.view.nodes.evaluate(wanted.match, wanted.keys, wanted.uses_name)
+                found = self.view.nodes.evaluate(wanted.match, wanted.keys, wanted.names)
             except NodeSelectorError:
                 found = np.zeros(len(self), np.bool_)
             self._masks[key] = found.astype(np.bool_)

@@ -15,7 +15,7 @@ class NodeSubset(NodeColumns):
         self._of, self._rows = of, rows
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
-        self._groups: dict[tuple[frozenset[str], bool], tuple[Ints, Ints]] = {}
+        self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
         return len(self._rows)

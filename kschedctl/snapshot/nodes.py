@@ -86,7 +86,7 @@ class NodeColumns:
         self.index = {name: row for row, name in enumerate(self.names)}
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
-        self._groups: dict[tuple[frozenset[str], bool], tuple[Ints, Ints]] = {}
+        self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -144,28 +144,30 @@ class NodeColumns:
         self,
         function: Callable[[Mapping[str, str], str], T],
         keys: frozenset[str],
-        uses_name: bool,
+        names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """``function(labels, name)`` for every node, computed once for nodes that agree in all that it reads."""
-        first, group = self._grouping(keys, uses_name)
-        found = [function(self.objects[row].metadata.labels, self.names[row]) for row in first.tolist()]
-        return np.array(found, dtype)[group]
+        """``function(labels, name)`` for every node, computed once for nodes that agree in all that it reads.
 
-    def _grouping(self, keys: frozenset[str], uses_name: bool) -> tuple[Ints, Ints]:
+        It reads the labels of these ``keys``, and tells the nodes of these ``names`` from others.
+        """
+        first, group = self._grouping(keys)
+        any_other = "".join(names) + "?"  # longer than each
+        found = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[group]
+        for row in [self.index[name] for name in (*names, "") if name in self.index]:
+            found[row] = function(self.objects[row].metadata.labels, self.names[row])
+        return found
+
+    def _grouping(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
         """Nodes grouped by the labels: the first row of each group, and the group of each node."""
-        if (keys, uses_name) not in self._groups:
-            if uses_name:
-                rows = np.arange(len(self), dtype=np.int32)
-                self._groups[keys, uses_name] = rows, rows
-            else:
-                group = np.zeros(len(self), np.int64)
-                for key in sorted(keys):
-                    column = self.label(key)
-                    _, group = np.unique(group * (len(column.values) + 1) + column.codes + 1, return_inverse=True)
-                _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-                self._groups[keys, uses_name] = first.astype(np.int32), inverse.astype(np.int32)
-        return self._groups[keys, uses_name]
+        if keys not in self._groups:
+            group = np.zeros(len(self), np.int64)
+            for key in sorted(keys):
+                column = self.label(key)
+                _, group = np.unique(group * (len(column.values) + 1) + column.codes + 1, return_inverse=True)
+            _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+            self._groups[keys] = first.astype(np.int32), inverse.astype(np.int32)
+        return self._groups[keys]
 
 
 def _distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:

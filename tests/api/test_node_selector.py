@@ -161,7 +161,7 @@ def test_empty_terms_match_and_score_nothing() -> None:
 def test_fields(field: tuple[str, str, tuple[str, ...]], node_name: str, matches: bool) -> None:
     compiled = compile_node_selector(NodeSelector((term(fields=(field,)),)))
     assert compiled.match({}, node_name) is matches
-    assert compiled.uses_name
+    assert compiled.names == {"n1"}
 
 
 KEYS, VALUES = ["a", "b", "c"], ["1", "2", "x"]
@@ -197,4 +197,4 @@ def test_matching_reads_only_the_keys_it_names(selector: NodeSelector, labels: d
     read = {key: value for key, value in labels.items() if key in compiled.keys}
     assert compiled.match(labels, "n") is bool(naive(selector, labels))
     assert compiled.match(read, "") is compiled.match(labels, "n")
-    assert not compiled.uses_name
+    assert not compiled.names

@@ -53,9 +53,23 @@ def test_a_predicate_is_asked_once_for_nodes_that_agree_in_what_it_reads():
         asked.append(name)
         return labels["zone"] == "x"
 
-    found = view.nodes.evaluate(in_x, frozenset({"zone"}), uses_name=False)
+    found = view.nodes.evaluate(in_x, frozenset({"zone"}))
     assert {n for n, yes in zip(view.nodes.names, found, strict=True) if yes} == {"n0", "n2", "n4"}
     assert len(asked) == 2
+
+
+def test_a_predicate_is_asked_about_the_names_it_reads():
+    view = snapshot({"nodes": [node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
+    asked = []
+
+    def in_x_or_named(labels, name):
+        asked.append(name)
+        return (labels["zone"] == "x") != (name in {"a", "d"})
+
+    found = view.nodes.evaluate(in_x_or_named, frozenset({"zone"}), frozenset({"a", "d", "nobody"}))
+    assert {n for n, yes in zip(view.nodes.names, found, strict=True) if yes} == {"c", "d"}
+    assert sorted(set(asked) & set("abcd")) == ["a", "d"]
+    assert len(asked) == 4
 
 
 def test_allocatable_is_in_millicores_and_bytes():

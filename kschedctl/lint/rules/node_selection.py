@@ -58,7 +58,7 @@ def preferred_dead(world: World) -> Iterator[Problem]:
                 compiled = compile_preferred_terms((term,))
             except NodeSelectorError:
                 continue
-            scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.uses_name, int)
+            scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.names, int)
             if len(facts) and not scores.any():
                 yield workload.problem(
                     ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"

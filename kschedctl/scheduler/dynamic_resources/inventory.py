@@ -97,7 +97,7 @@ class Inventory:
         if key not in self._masks:
             compiled = compile_node_selector(selector)
             try:
-                self._masks[key] = self.nodes.evaluate(compiled.match, compiled.keys, compiled.uses_name)  # type: ignore[assignment]
+                self._masks[key] = self.nodes.evaluate(compiled.match, compiled.keys, compiled.names)  # type: ignore[assignment]
             except NodeSelectorError as error:
                 raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
         return self._masks[key]

@@ -94,7 +94,7 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
         compiled.check()
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
-    return ~inventory.nodes.evaluate(compiled.match, compiled.keys, compiled.uses_name).astype(np.bool_)
+    return ~inventory.nodes.evaluate(compiled.match, compiled.keys, compiled.names).astype(np.bool_)
 
 
 def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:

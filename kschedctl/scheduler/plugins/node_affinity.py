@@ -69,7 +69,7 @@ class NodeAffinity:
         allowed = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
             added = self.added_required
-            allowed = view.nodes.evaluate(added.match, added.keys, added.uses_name).astype(np.bool_)
+            allowed = view.nodes.evaluate(added.match, added.keys, added.names).astype(np.bool_)
             yield Rejection(~allowed, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else required_node_affinity(info.spec)
         matched = matching_nodes(required, view)
@@ -90,7 +90,7 @@ class NodeAffinity:
         total = np.zeros(len(rows), np.int64)
         for terms in (self.added_preferred, state):
             if terms is not None:
-                total += view.nodes.evaluate(terms.score, terms.keys, terms.uses_name, np.int64).astype(np.int64)[rows]
+                total += view.nodes.evaluate(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)[rows]
         return total
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -106,7 +106,7 @@ def matching_nodes(required: RequiredNodeAffinity, view: Snapshot) -> Bools:
         except NodeSelectorError:
             return False
 
-    return view.nodes.evaluate(match, required.keys, required.uses_name).astype(np.bool_)
+    return view.nodes.evaluate(match, required.keys, required.names).astype(np.bool_)
 
 
 def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:

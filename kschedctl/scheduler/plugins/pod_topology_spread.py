@@ -172,7 +172,7 @@ class PodTopologySpread:
                 except NodeSelectorError:
                     return False
 
-            included &= view.nodes.evaluate(match, required.keys, required.uses_name).astype(np.bool_)
+            included &= view.nodes.evaluate(match, required.keys, required.names).astype(np.bool_)
         if constraint.honor_taints:
             taint_sets, taint_set = view.nodes.taint_sets
             tolerable = [
