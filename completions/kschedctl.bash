@@ -38,9 +38,9 @@ _kschedctl() {
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--nodes) COMPREPLY=(); return ;;
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
-        simulate/--jobs|capacity/--jobs|failures/--jobs) COMPREPLY=(); return ;;
-        simulate/--dask|capacity/--dask|failures/--dask) COMPREPLY=(); return ;;
-        simulate/--runs|capacity/--runs) COMPREPLY=(); return ;;
+        simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
+        simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
+        simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
         whatif/--compare-config) COMPREPLY=(); return ;;
     esac
@@ -51,9 +51,9 @@ _kschedctl() {
         config) words='check view --nodes --fail-on -o --output --color -v --verbose -q --quiet --feature-gates --kube-version' ;;
         simulate) words='-n --namespace --rollout --pending -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         capacity) words='-n --namespace --max -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet --nodes' ;;
-        drain) words='-l --selector --seed --sampling -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
-        failures) words='--nodes --zones --pools --pairs -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask -o --output --color -v --verbose -q --quiet' ;;
-        whatif) words='--compare-config --seed --sampling -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
+        drain) words='-l --selector -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        failures) words='--nodes --zones --pools --pairs -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        whatif) words='--compare-config -f --filename -R --recursive --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         demo) words='-o --output --color -v --verbose -q --quiet --nodes' ;;
         completion) words='bash zsh fish kubectl' ;;
         *) words='explain lint snapshot config simulate capacity drain failures whatif demo completion --help --version' ;;

@@ -444,6 +444,8 @@ class PodDisruptionBudgetSpec(Struct, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
+    current_healthy: int = 0
+    desired_healthy: int = 0
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str | None] = {}
 

@@ -7,6 +7,7 @@ controllers choose at random get a number instead, so that an answer can be repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -41,6 +42,17 @@ from kschedctl.api.objects import (
 from kschedctl.api.tolerations import find_untolerated
 
 
+class RollingUpdate(Struct, frozen=True):
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+    partition: int = 0
+
+
+class UpdateStrategy(Struct, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate = RollingUpdate()
+
+
 class StatefulSetOrdinals(Struct, frozen=True):
     start: int = 0
 
@@ -51,6 +63,8 @@ class StatefulSetSpec(Struct, frozen=True):
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
     ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
     selector: LabelSelector | None = None
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
 
 
 class StatefulSet(Struct, frozen=True):
@@ -58,21 +72,12 @@ class StatefulSet(Struct, frozen=True):
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
-class DeploymentRollingUpdate(Struct, frozen=True):
-    max_surge: int | str | None = None
-    max_unavailable: int | str | None = None
-
-
-class DeploymentStrategy(Struct, frozen=True):
-    type: str = ""
-    rolling_update: DeploymentRollingUpdate | None = None
-
-
 class DeploymentSpec(Struct, frozen=True):
     replicas: int | None = None
     template: PodTemplateSpec = PodTemplateSpec()
-    strategy: DeploymentStrategy = DeploymentStrategy()
+    strategy: UpdateStrategy = UpdateStrategy()
     selector: LabelSelector | None = None
+    paused: bool = False
 
 
 class Deployment(Struct, frozen=True):
@@ -87,9 +92,14 @@ class Replicated(Struct, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
+class DaemonSetSpec(Struct, frozen=True):
+    template: PodTemplateSpec = PodTemplateSpec()
+    update_strategy: UpdateStrategy = UpdateStrategy()
+
+
 class DaemonSet(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: DaemonSetSpec = DaemonSetSpec()
 
 
 class ReplicationControllerManifest(Struct, frozen=True):
@@ -136,12 +146,29 @@ KINDS: dict[str, type[Struct]] = {
     "CronJob": CronJob,
 }
 """The kinds that make pods."""
+_GROUPS = ("", "apps", "batch", "extensions")
+HOOK = "helm.sh/hook"
+_INSTALLED = frozenset({"pre-install", "post-install", "pre-upgrade", "post-upgrade"})
 
 TEMPLATE_HASH = "pod-template-hash"
 NEW = "new"
 """Stands for the hash of a Deployment's new template."""
 _PATIENCE_SECONDS = 300
 """How long the admission plugin DefaultTolerationSeconds lets pods stay on a node that is not ready."""
+
+
+def makes_pods(document: Mapping[str, Any]) -> bool:
+    """Whether it is of KINDS, and not what another vendor names so."""
+    group = str(document.get("apiVersion") or "").rpartition("/")[0]
+    return document.get("kind") in KINDS and group in _GROUPS
+
+
+def is_not_installed(document: Mapping[str, Any]) -> bool:
+    """Whether it is a hook of Helm that neither installing nor upgrading creates, as tests are."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    hooks = annotations.get(HOOK) if isinstance(annotations, Mapping) else None
+    return isinstance(hooks, str) and not _INSTALLED & {hook.strip() for hook in hooks.split(",")}
 
 
 def decode(document: Mapping[str, object]) -> Struct:
@@ -172,36 +199,37 @@ def identity(workload: Struct) -> tuple[str, str, str]:
 def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     """The pods of a workload: replicas, or for a DaemonSet one for each node that it would run on."""
     kind, namespace, name = identity(workload)
+    meta = workload.metadata  # type: ignore[attr-defined]
+    workload = replace(workload, metadata=replace(meta, name=name, namespace=namespace))
     owner: tuple[str, Workload | ReplicationController] | None = None
     pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
     match workload:
         case Pod():
-            named = replace(workload, metadata=replace(workload.metadata, name=name, namespace=namespace))
-            pods = (_tolerating(named),)
+            pods = (_tolerating(workload),)
         case Deployment() | Replicated():
-            made = _replica_set(workload, name) if isinstance(workload, Deployment) else workload
+            made = _replica_set(workload) if isinstance(workload, Deployment) else workload
             pods = _replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
-            owner = "ReplicaSet", Workload(replace(made.metadata, namespace=namespace), made.spec)
+            owner = "ReplicaSet", Workload(made.metadata, made.spec)
         case ReplicationControllerManifest():
             pods = _replicas(workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind)
-            owner = kind, ReplicationController(replace(workload.metadata, namespace=namespace), workload.spec)
+            owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
             pods, claims = _stateful(workload, namespace)
             spec = WorkloadSpec(workload.spec.replicas, workload.spec.selector, workload.spec.template)
-            owner = kind, Workload(replace(workload.metadata, namespace=namespace), spec)
+            owner = kind, Workload(workload.metadata, spec)
         case DaemonSet():
             pods = tuple(_daemons(workload, namespace, nodes))
         case Job():
             pods = _job(workload.spec, name, namespace)
-        case CronJob():
+        case CronJob() if not workload.spec.suspend:
             pods = _job(workload.spec.job_template.spec, f"{name}-0", namespace)
     return Made(f"{kind} {namespace}/{name}", pods, claims, owner)
 
 
-def _replica_set(deployment: Deployment, name: str) -> Replicated:
+def _replica_set(deployment: Deployment) -> Replicated:
     """What the controller makes of a Deployment: its pods and its selector get one label more."""
-    spec, own = deployment.spec, {TEMPLATE_HASH: NEW}
+    spec, name, own = deployment.spec, deployment.metadata.name, {TEMPLATE_HASH: NEW}
     meta = replace(spec.template.metadata, labels={**spec.template.metadata.labels, **own})
     selector = spec.selector or LabelSelector()
     selector = replace(selector, match_labels={**selector.match_labels, **own})

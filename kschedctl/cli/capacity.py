@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.options import Source, View, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Run, exit_code
+from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
+from kschedctl.reports.capacity import Capacity
 from kschedctl.studies import capacity as study
+from kschedctl.studies.parallel import Progress, Workers
 
 
 @with_options
@@ -28,22 +30,17 @@ def capacity(
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each manifest is a shape by itself: a pod, or what makes pods. Nobody is evicted for them. Exits with 1 when not
-    even one pod fits, or fewer than --max.
+    Each manifest is a shape by itself, tried on the cluster as it is: a pod, or what makes pods. Nobody is evicted for
+    them. Exits with 1 when not even one pod fits, or fewer than --max.
     """
     if most is not None and most < 1:
         raise UsageError(f"--max {most}: at least one")
-    cluster, manifests = read_manifests(source, namespace)
-    with bars() as progress:
-        report = study.capacity(
-            cluster,
-            manifests,
-            most=most,
-            seed=run.seed,
-            runs=run.times(),
-            sampling=run.sampling,
-            workers=run.workers,
-            progress=progress,
-        )
-    enough = all(shape.fits >= (most or 1) for shape in report.shapes)
-    return view.answer(report, exit_code(enough, report.interrupted))
+    options = {**run.options(), "most": most}
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
+        return study.capacity(application.cluster, application.manifests, workers=workers, progress=progress, **options)
+
+    def enough(report: Capacity) -> bool:
+        return all(shape.fits >= (most or 1) for shape in report.shapes)
+
+    return answer(run, view, read_manifests(source, namespace), ask, enough)

@@ -5,40 +5,47 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load
+from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import with_one_more
 from kschedctl.errors import UsageError
+from kschedctl.reports.drain import Drain
 from kschedctl.studies import drain as study
 from kschedctl.studies.nodes import find_nodes
+from kschedctl.studies.parallel import Progress, Workers
 
 
 @with_options
 def drain(
     *,
     source: Source,
+    run: Run,
     result: Output,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[
         str, typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes with such labels.")
     ] = "",
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
-    sampling: Annotated[
-        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
-    ] = False,
 ) -> Answer:
     """Where would the pods of these nodes go, and what keeps them from being drained?
 
-    The nodes are cordoned and their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed anew
-    before the next one goes. Pods of DaemonSets stay. Exits with 0 when all of them get another node.
+    All the nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed
+    anew before the next one goes. As kubectl drain does with --ignore-daemonsets, --delete-emptydir-data and --force:
+    pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when all that are made
+    anew get another node.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
-    cluster = load(source)
-    chosen = find_nodes(cluster, nodes or (), selector)
-    with bars() as progress:
-        report = study.drain(cluster, chosen, seed=seed, sampling=sampling, progress=progress)
-    return result.answer(report, exit_code(report.safe, report.interrupted))
+    options = run.options()
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
+        chosen = find_nodes(asked.cluster, nodes or (), selector)
+        report = study.drain(asked.cluster, chosen, workers=workers, progress=progress, **options)
+        if not report.unplaced:
+            return report
+        return replace(report, next=with_one_more(asked.source, chosen[0], {"drain": {"nodes": chosen}}))
+
+    return answer(run, result, clusters(source), ask, lambda report: report.safe)

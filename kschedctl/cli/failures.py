@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Spread, exit_code
-from kschedctl.cli.source import load
+from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import with_one_more
 from kschedctl.errors import UsageError
+from kschedctl.reports.failures import Failures
 from kschedctl.studies import failures as study
+from kschedctl.studies.parallel import Progress, Workers
 
 
 @with_options
 def failures(
     *,
     source: Source,
-    spread: Spread,
+    run: Run,
     result: Output,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
@@ -28,15 +31,29 @@ def failures(
 ) -> Answer:
     """What would not fit any more if a node, a zone or a pool were lost?
 
-    The pods that controllers make anew pass the scheduling queue on the nodes that are left. The worst losses come
-    first. Exits with 0 when the cluster can do without any one of them.
+    The pods that controllers make anew pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
+    not protect from failures. Pods that are pending already are not counted. The worst losses come first. Exits with 0
+    when the cluster can do without any one of them.
     """
     chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
     if len(chosen) > 1:
         raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
     unit = chosen[0] if chosen else ("node" if pairs else "zone")
-    with bars() as progress:
-        report = study.failures(
-            load(source), unit, pairs=pairs, seed=spread.seed, workers=spread.workers, progress=progress
-        )
-    return result.answer(report, exit_code(report.safe, report.interrupted))
+    options = {**run.options(), "pairs": pairs}
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
+        report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
+        return replace(report, next=_next(report, asked.source))
+
+    return answer(run, result, clusters(source), ask, lambda report: report.safe)
+
+
+def _next(report: Failures, source: Source) -> tuple[str, ...]:
+    """The worst loss with one more node like one that is left."""
+    worst = report.failures[0] if report.failures else None
+    if worst is None or not worst.unplaced:
+        return ()
+    left = (name for failure in report.failures for name in failure.nodes if name not in worst.nodes)
+    like = next(left, "")
+    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": worst.nodes}
+    return with_one_more(source, like, {"fail": lost}) if like else ()

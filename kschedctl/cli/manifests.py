@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.objects import Pod, Struct
+import msgspec
+
+from kschedctl.api.objects import Pod, Resources, Struct
+from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods
+from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
-from kschedctl.cli.source import load
-from kschedctl.cluster import Cluster
+from kschedctl.cli.source import load, tell_read
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.feature_gates import KUBE_VERSION
+from kschedctl.sources.collector import Manifest
+from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
+from kschedctl.sources.typed import typed
 
-Manifests = list[Mapping[str, Any] | Struct]
+log = logging.getLogger(__name__)
 
 
-def read_manifests(source: Source, namespace: str | None) -> tuple[Cluster, Manifests]:
-    """The cluster, and the manifests to apply to it: what makes pods, has no UID and no node.
+class Application(NamedTuple):
+    """A cluster that ``source`` names, and manifests to apply to it."""
+
+    source: Source
+    cluster: Cluster
+    manifests: list[Struct]
+
+
+def read_manifests(source: Source, namespace: str | None) -> dict[str, Application]:
+    """The manifests to apply, what makes pods, has no UID and no node, and the cluster; each snapshot by its name.
 
     The cluster is the files' where they hold a Node, else that of ``--snapshot`` or ``--demo``, else the live one. What
-    else the files hold is part of it. Raises KschedctlError.
+    else the files hold is part of it. What names no namespace goes to ``namespace``, else to that of the live cluster's
+    context. Raises KschedctlError.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
     found = read(source.filename, recursive=source.recursive)
-    documents = [m.document for m in found.manifests if not _is_bound(m.document)]
-    applied = {_key(d["metadata"]) for d in documents if d["kind"] == "Pod"}
-    objects = dict(found.objects)
-    others = [pod for pod in objects.pop("Pod", []) if isinstance(pod, Pod) and pod.key not in applied]
-    new = [pod for pod in others if not (pod.metadata.uid or pod.spec.node_name)]  # of long lists, not kept as written
-    if len(new) < len(others):
-        objects["Pod"] = [pod for pod in others if pod.metadata.uid or pod.spec.node_name]
-    if found.objects.get("Node") and not (source.demo or source.snapshot):
-        cluster = _cluster_of(source, found, objects)
-    else:
-        cluster = load(replace(source, filename=[]), namespace).with_objects(objects)
-    return cluster, [*(_in_namespace(document, namespace) for document in documents), *new]
+    tell_read(found)
+    _tell_left_out(found)
+    return {name: Application(each, *_applied(each, found, namespace)) for name, each in sources(source).items()}
+
+
+def _applied(source: Source, found: ReadResult, namespace: str | None) -> tuple[Cluster, list[Struct]]:
+    """The cluster with what the files hold for it, and the manifests that they hold."""
+    written = [m for m in found.manifests if makes_pods(m.document)]
+    pods = {_key(m.document["metadata"]) for m in written if m.document["kind"] == "Pod"}  # not those of long lists
+    workloads = [_typed(manifest) for manifest in written if not is_not_installed(manifest.document)]
+    others: list[Any] = found.objects.get("Pod", [])
+    workloads += [pod for pod in others if (pod.metadata.namespace, pod.metadata.name) not in pods]
+    objects = {**found.objects, "Pod": [workload for workload in workloads if _exists(workload)]}
+    new = [workload for workload in workloads if not _exists(workload)]
+    own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
+    around = replace(source, filename=[])
+    cluster = Cluster() if own else load(around, namespace)
+    if around.live and cluster.picture and not namespace:
+        namespace = cluster.picture.namespace
+    if namespace:
+        new = [_in_namespace(workload, namespace) for workload in new]
+        objects = {
+            kind: some if kind in CLUSTER_SCOPED else [_in_namespace(each, namespace) for each in some]
+            for kind, some in objects.items()
+        }
+    return _cluster_of(source, found, objects) if own else cluster.with_objects(objects), new
 
 
 def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
@@ -51,17 +81,52 @@ def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[St
     )
 
 
-def _is_bound(document: Mapping[str, Any]) -> bool:
-    return document["kind"] == "Pod" and bool((document.get("spec") or {}).get("nodeName"))
+def _tell_left_out(found: ReadResult) -> None:
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in found.skipped.items() if kind not in KINDS)
+    if kinds:
+        log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+    hooks = [describe(m.document) for m in found.manifests if makes_pods(m.document) and is_not_installed(m.document)]
+    if hooks:
+        log.warning("note: left out, as Helm creates them neither on install nor on upgrade: %s", ", ".join(hooks))
 
 
-def _key(metadata: Mapping[str, Any]) -> str:
-    return f"{metadata.get('namespace') or DEFAULT_NAMESPACE}/{metadata.get('name') or ''}"
+def _typed(manifest: Manifest) -> Struct:
+    """Raises InputError that names file, document and field."""
+    document, place = manifest
+    workload: Any = typed(document, str(document["kind"]), place, KINDS)
+    if not (workload.metadata.name or workload.metadata.generate_name):
+        raise place.error("required", "metadata.name")
+    check_quantities(_quantities(workload), lambda: place)
+    for field in ("replicas", "parallelism", "completions"):
+        if (getattr(workload.spec, field, None) or 0) < 0:
+            raise place.error("must be greater than or equal to 0", f"spec.{field}")
+    found: Struct = workload
+    return found
 
 
-def _in_namespace(document: Mapping[str, Any], namespace: str | None) -> Mapping[str, Any]:
-    """The manifest in the namespace of the command line, where it names none itself."""
-    metadata = document.get("metadata") or {}
-    if metadata.get("namespace") or not namespace:
-        return document
-    return {**document, "metadata": {**metadata, "namespace": namespace}}
+def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
+    """Path -> resources, of what a workload asks for; the reader looks at those of pods."""
+    spec, path = workload.spec, "spec"  # type: ignore[attr-defined]
+    if isinstance(workload, CronJob):
+        spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
+    template = getattr(spec, "template", None)
+    if template is not None:
+        yield from ((f"{path}.template.{field}", found) for field, found in pod_resources(template.spec))
+    if isinstance(workload, StatefulSet):
+        for index, claim in enumerate(workload.spec.volume_claim_templates):
+            yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests
+
+
+def _exists(workload: Struct) -> bool:
+    return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
+
+
+def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def _in_namespace(obj: Any, namespace: str) -> Any:
+    """The object in this namespace, unless it names one itself."""
+    if obj.metadata.namespace:
+        return obj
+    return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))

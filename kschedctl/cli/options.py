@@ -90,8 +90,13 @@ class Source:
         ),
     ] = None
     snapshot: Annotated[
-        str | None, typer.Option("--snapshot", metavar="FILE", help="Look at what kschedctl snapshot save wrote.")
-    ] = None
+        list[str],
+        typer.Option(
+            "--snapshot",
+            metavar="FILE",
+            help="Look at what kschedctl snapshot save wrote. What-if commands take several.",
+        ),
+    ] = field(default_factory=list)
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
     ] = None
@@ -115,8 +120,8 @@ class Source:
     def arguments(self) -> list[str]:
         """The options that name the same cluster again."""
         files = [part for name in self.filename for part in ("-f", name)]
+        files += [part for name in self.snapshot for part in ("--snapshot", name)]
         named = {
-            "--snapshot": self.snapshot,
             "--kubeconfig": self.kubeconfig,
             "--context": self.context,
             "--cluster": self.cluster,

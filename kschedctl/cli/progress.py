@@ -21,7 +21,7 @@ class Bars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Something with so many parts begins; call the result with how many more of them are done."""
+        """Something with so many parts, 0 for nobody knows, begins; call the result with how many more are done."""
         started = latest = monotonic()
         finished, task = 0, None
 
@@ -33,7 +33,7 @@ class Bars:
                 return
             latest = now
             if task is None:
-                task = self._open().add_task(what, total=total)
+                task = self._open().add_task(what, total=total or None)
             self._bars.update(task, completed=finished)
 
         return done

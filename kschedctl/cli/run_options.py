@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,8 +52,8 @@ class Run(Spread):
         int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
     ] = 1
 
-    def times(self) -> int:
-        """How often. Raises UsageError."""
+    def options(self) -> dict[str, Any]:
+        """As the studies take them. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
-        return self.runs
+        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampling}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.manifests import read_manifests
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Run, exit_code
+from kschedctl.cli.program import command_line
+from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
+from kschedctl.reports.simulation import Simulation
+from kschedctl.scheduler.simulation import UNSCHEDULABLE
 from kschedctl.studies import simulate as study
+from kschedctl.studies.parallel import Progress, Workers
 
 
 @with_options
@@ -36,19 +42,29 @@ def simulate(
     The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. For example
     helm template web ./web | kschedctl simulate -f -
     """
-    cluster, manifests = read_manifests(source, namespace)
-    if not manifests and not pending:
-        raise UsageError("no workload among the manifests", where=", ".join(source.filename))
-    with bars() as progress:
-        report = study.simulate(
-            cluster,
-            manifests,
-            seed=run.seed,
-            runs=run.times(),
-            sampling=run.sampling,
-            rollout=rollout,
-            pending=pending,
-            workers=run.workers,
-            progress=progress,
-        )
-    return result.answer(report, exit_code(not report.unplaced, report.interrupted))
+    applications = read_manifests(source, namespace)
+    if not pending and not all(application.manifests for application in applications.values()):
+        hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
+        raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    options = {**run.options(), "rollout": rollout, "pending": pending}
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> Simulation:
+        source, cluster, manifests = application
+        report = study.simulate(cluster, manifests, workers=workers, progress=progress, **options)
+        return replace(report, next=tuple(_next(report, source, namespace)))
+
+    return answer(run, result, applications, ask, _all_scheduled)
+
+
+def _all_scheduled(report: Simulation) -> bool:
+    return not (report.variation.pending.most if report.variation else report.unplaced)
+
+
+def _next(report: Simulation, source: Source, namespace: str | None) -> Iterator[str]:
+    """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
+    arguments = [*source.arguments(), *(["-n", namespace] if namespace else [])]
+    daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
+    if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+        yield command_line("capacity", arguments)
+    if any(w.removed and w.created and not w.rollout for w in report.workloads):
+        yield command_line("simulate", arguments, "--rollout")

@@ -26,10 +26,12 @@ def load(source: Source, namespace: str | None = None) -> Cluster:
     """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError."""
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
+    if len(source.snapshot) > 1:
+        raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     if source.live:
         cluster = _live(source, namespace)
     elif source.snapshot:
-        cluster = _from_snapshot(source, source.snapshot)
+        cluster = _from_snapshot(source, source.snapshot[0])
     else:
         cluster = _from_files(source)
     tell(cluster)
@@ -79,7 +81,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
     cluster = read_snapshot(path)
     if source.filename:
         found = read(source.filename, recursive=source.recursive)
-        _tell(found)
+        tell_read(found)
         cluster = replace(cluster.with_objects(found.objects), origins=found.origins)
     return replace(
         cluster,
@@ -92,7 +94,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
 def _from_files(source: Source) -> Cluster:
     embedded = [str(file) for file in demo.files()] if source.demo else []
     found = read([*embedded, *source.filename], recursive=source.recursive)
-    _tell(found)
+    tell_read(found)
     return Cluster.of(
         found.objects,
         configuration=load_configuration_file(source.config) if source.config else found.configuration,
@@ -125,7 +127,8 @@ def tell(cluster: Cluster) -> None:
         log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
 
 
-def _tell(found: ReadResult) -> None:
+def tell_read(found: ReadResult) -> None:
+    """Say what should be known of what was read from files."""
     for warning in found.warnings:
         log.warning("warning: %s", warning)
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in found.objects.items()) or "nothing")

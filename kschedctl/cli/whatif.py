@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load
+from kschedctl.cli.run_options import Run
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
+from kschedctl.reports.whatif import WhatIf
 from kschedctl.sources.read import load_configuration_file, read_documents
 from kschedctl.studies import whatif as study
+from kschedctl.studies.parallel import Progress, Workers
 from kschedctl.studies.scenario import load_scenario
 
 
@@ -24,6 +24,7 @@ from kschedctl.studies.scenario import load_scenario
 def whatif(
     *,
     source: Source,
+    run: Run,
     result: Output,
     scenario: Annotated[
         str | None, typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, or - for stdin.")
@@ -32,10 +33,6 @@ def whatif(
         tuple[str, str] | None,
         typer.Option("--compare-config", metavar="FILE FILE", help="Do it under two scheduler configurations."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0,
-    sampling: Annotated[
-        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
-    ] = False,
 ) -> Answer:
     """What would these changes of the cluster do to its pods?
 
@@ -47,23 +44,22 @@ def whatif(
     if scenario is None and compare_config is None:
         raise UsageError("nothing to try", hint="give a SCENARIO, or two files with --compare-config")
     steps, folder = _scenario(scenario) if scenario else (None, Path())
+    named = {name: load_configuration_file(name) for name in compare_config or ()}
+    if len(named) == 1:
+        raise UsageError("--compare-config compares two different files")
+    options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": scenario or ""}
 
-    def read(name: str) -> Sequence[Mapping[str, Any]]:
-        return read_documents(str(folder / name))
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
+        if steps and not named:
+            return study.whatif(asked.cluster, steps, workers=workers, progress=progress, **options)
+        return study.compare(asked.cluster, steps, named, workers=workers, progress=progress, **options)
 
-    options: dict[str, Any] = {"read": read, "seed": seed, "sampling": sampling}
-    cluster = load(source)
-    with bars() as progress:
-        if compare_config:
-            named = {name: load_configuration_file(name) for name in compare_config}
-            if len(named) < 2:
-                raise UsageError("--compare-config compares two different files")
-            report = study.compare(cluster, steps, named, progress=progress, **options)
-        else:
-            assert steps is not None
-            report = study.whatif(cluster, steps, progress=progress, **options)
-    worse = any(change.change == "NewlyPending" for change in report.changes)
-    return result.answer(report, exit_code(not worse, report.interrupted))
+    return answer(run, result, clusters(source), ask, _not_worse)
+
+
+def _not_worse(report: WhatIf) -> bool:
+    most = report.over_runs.get("NewlyPending")
+    return not (most and most.most) and all(change.change != "NewlyPending" for change in report.changes)
 
 
 def _scenario(name: str) -> tuple[Scenario, Path]:

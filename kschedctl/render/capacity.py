@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.render.explanation import eliminations_section, not_replayed_lines
 from kschedctl.render.page import Column, Marked, Page, Style, Table, Tone, count, paragraph, section, shown_first
-from kschedctl.render.simulation import headroom_section
+from kschedctl.render.simulation import headroom_section, names
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 
 NODES_SHOWN = 10
@@ -25,9 +25,11 @@ def _shape(shape: ShapeCapacity, style: Style) -> Page:
     on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
     headline = paragraph(Marked(shape.shape, Tone.STRONG), Marked(f"{number} {more} fit", tone), on)
     stops = (paragraph("The next one:", shape.message),) if shape.message else ()
+    evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (
         headline,
         *stops,
+        *((paragraph(evicted),) if shape.evicts else ()),
         *eliminations_section(shape.eliminations, style),
         *_where(shape, style),
         *headroom_section(shape.headroom),

@@ -9,6 +9,7 @@ from typing import Any
 
 from kschedctl.errors import UsageError
 from kschedctl.render.printable import printable
+from kschedctl.reports.answers import Answers
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.failures import Failures
@@ -21,14 +22,26 @@ _FORMULA = ("=", "+", "-", "@")
 
 def to_csv(document: Any) -> str:
     """Raises UsageError for a kind of document that has no such table."""
-    if document.kind not in TABLES:
-        raise UsageError(f"a {document.kind} has no CSV form", hint="-o json has everything")
-    header, rows = TABLES[document.kind]
+    header, rows = _several(document) if document.kind == "Answers" else _one(document)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows(document))
+    writer.writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def _one(document: Any) -> tuple[Sequence[str], Rows]:
+    if document.kind not in TABLES:
+        raise UsageError(f"a {document.kind} has no CSV form", hint="-o json has everything")
+    header, rows = TABLES[document.kind]
+    return header, rows(document)
+
+
+def _several(report: Answers) -> tuple[Sequence[str], Rows]:
+    """The rows of all clusters, each with the name of its own in front."""
+    tables = [(answer.cluster, _one(answer.document)) for answer in report.answers]
+    header = tables[0][1][0] if tables else ()
+    return ("cluster", *header), ((name, *row) for name, (_, rows) in tables for row in rows)
 
 
 def _cell(value: object) -> object:
@@ -50,8 +63,8 @@ def _simulation(report: Simulation) -> Iterator[Sequence[object]]:
 
 def _capacity(report: Capacity) -> Iterator[Sequence[object]]:
     for shape in report.shapes:
-        for node, pods in shape.nodes.items():
-            yield shape.shape, shape.fits, node, pods
+        for node, pods in shape.nodes.items() or [("", 0)]:
+            yield shape.shape, shape.fits, node, pods, shape.message
 
 
 def _drain(report: Drain) -> Iterator[Sequence[object]]:
@@ -81,7 +94,7 @@ def _whatif(report: WhatIf) -> Iterator[Sequence[object]]:
 
 TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
     "Simulation": (("pod", "verdict", "node", "tied", "message"), _simulation),
-    "Capacity": (("shape", "fits", "node", "pods"), _capacity),
+    "Capacity": (("shape", "fits", "node", "pods", "message"), _capacity),
     "Drain": (("pod", "what", "from", "to", "message"), _drain),
     "Failures": (("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), _failures),
     "WhatIf": (("pod", "change", "before", "after", "message"), _whatif),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.render.explanation import not_replayed_lines
+from kschedctl.render.over_runs import over_runs_section
 from kschedctl.render.page import (
     Bullets,
     Cell,
     Column,
+    Command,
     Marked,
     Page,
     Paragraph,
@@ -23,6 +25,9 @@ from kschedctl.render.page import (
 from kschedctl.render.simulation import ROWS_SHOWN, SHOW_ALL, evicted_section, headroom_section, names, unplaced_section
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 
+WORDS = {"unplaced": "fit nowhere else", "blocked": "cannot be evicted", "evicted": "make room on other nodes"}
+"""A number over several runs -> how it is told."""
+
 
 def drain_page(report: Drain, style: Style) -> Page:
     """All sections that have something to say."""
@@ -32,19 +37,28 @@ def drain_page(report: Drain, style: Style) -> Page:
         *_blocked(report.blocked, style),
         *unplaced_section(report.unplaced, style),
         *evicted_section(report.evicted, style),
-        *(section("Lost: nobody makes them anew", Bullets(report.lost)) if report.lost else ()),
+        *(
+            section("Lost: nobody makes them anew, and kubectl evicts them with --force only", Bullets(report.lost))
+            if report.lost
+            else ()
+        ),
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
+        *over_runs_section(report.runs, report.over_runs, WORDS),
+        *(section("Next", *map(Command, report.next)) if report.next else ()),
     )
 
 
 def _verdict(report: Drain) -> Iterator[Paragraph]:
     if report.interrupted:
         yield paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then")
+    price = "Drained at a price:" if report.drained else "Cannot be drained:"
     if report.safe:
         word = Marked("Safe to drain:", Tone.GOOD)
+    elif report.interrupted and not report.blocked:
+        word = Marked("Not drained yet:", Tone.WARNING)
     else:
-        word = Marked("Drained at a price:" if report.drained else "Cannot be drained:", Tone.BAD)
+        word = Marked(price, Tone.BAD)
     unplaced = sum(len(group.pods) for group in report.unplaced)
     numbers = (
         (len(report.moved), "pod gets another node", "pods get another node"),
@@ -52,6 +66,7 @@ def _verdict(report: Drain) -> Iterator[Paragraph]:
         (len(report.blocked), "pod cannot be evicted", "pods cannot be evicted"),
         (len(report.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
         (len(report.lost), "pod is lost", "pods are lost"),
+        (report.untried, "pod was not tried", "pods were not tried"),
         (report.staying, "pod stays with its node", "pods stay with their nodes"),
     )
     told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"

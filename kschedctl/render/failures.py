@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from kschedctl.render.explanation import not_replayed_lines
-from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section, shown_first
-from kschedctl.render.simulation import SHOW_ALL, unplaced_section
+from kschedctl.render.over_runs import spread_text
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    count,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.render.simulation import SHOW_ALL, names, unplaced_section
 from kschedctl.reports.failures import Failure, Failures
 
 FAILURES_SHOWN = 20
@@ -13,29 +27,48 @@ FAILURES_SHOWN = 20
 def failures_page(report: Failures, style: Style) -> Page:
     """The verdict, the ranking, and the reasons of the worst."""
     unsafe = sum(not failure.safe for failure in report.failures)
-    word = Marked("yes" if report.safe else "no", Tone.GOOD if report.safe else Tone.BAD)
+    unknown = Marked("unknown", Tone.WARNING) if report.interrupted else Marked("yes", Tone.GOOD)
+    word = Marked("no", Tone.BAD) if unsafe else unknown
     known = f"{len(report.failures):,} of {count(report.scenarios, 'loss', 'losses')}"
     told = f"interrupted after {known}" if report.interrupted else count(report.scenarios, "loss", "losses") + " tried"
     worst = report.failures[0] if report.failures else None
     reasons = unplaced_section(worst.reasons, style) if worst else ()
+    lost = 2 if report.unit.startswith("pair") else 1
+    verdict = Marked(f"N-{lost} safe per {report.unit}:", Tone.STRONG)
     return (
-        paragraph(Marked(f"N-1 safe per {report.unit}:", Tone.STRONG), word, f"({told}, {unsafe:,} with consequences)"),
+        paragraph(verdict, word, f"({told}, {unsafe:,} with consequences)"),
+        *_outside(report),
         *not_replayed_lines(report.not_replayed),
         *_ranking(report, style),
         *((paragraph("The worst,", Marked(f"{worst.name}:", Tone.STRONG)), *reasons) if worst and reasons else ()),
+        *(section("Next", *map(Command, report.next)) if report.next else ()),
     )
+
+
+def _outside(report: Failures) -> Page:
+    if not report.outside:
+        return ()
+    belong = "belongs" if len(report.outside) == 1 else "belong"
+    nodes = count(len(report.outside), "node")
+    word = Marked(f"{nodes} {belong} to no {report.unit.removeprefix('pair of ').rstrip('s')}:", Tone.WARNING)
+    return (paragraph(word, f"{names(report.outside)}; no label tells one, so none of the losses takes them"),)
 
 
 def _ranking(report: Failures, style: Style) -> Page:
     if not report.failures:
         return ()
     shown, note = shown_first(report.failures, None if style.wide else FAILURES_SHOWN, SHOW_ALL)
-    numbers = ("nodes", "displaced", "not scheduled", "evicted", "lost")
-    columns = (Column(report.unit, keep=True), *(Column(name, right=True) for name in numbers))
+    headings = ("nodes", "displaced", "not scheduled", "evicted", "lost")
+    columns = (Column(report.unit, keep=True), *(Column(name, right=True) for name in headings))
     return section("The worst losses first", Table(columns, tuple(map(_row, shown)), note).without_empty_columns())
 
 
 def _row(failure: Failure) -> tuple[Cell, ...]:
-    bad = [Marked(f"{number:,}", Tone.BAD) if number else "0" for number in (failure.unplaced, failure.evicted)]
+    bad = [_number(failure, "unplaced", failure.unplaced), _number(failure, "evicted", failure.evicted)]
     lost = f"{failure.lost:,}" if failure.lost else ""
     return (failure.name, f"{len(failure.nodes):,}", f"{failure.displaced:,}", *bad, lost)
+
+
+def _number(failure: Failure, name: str, number: int) -> Cell:
+    text = spread_text(failure.over_runs[name]) if failure.over_runs else f"{number:,}"
+    return Marked(text, Tone.BAD) if number else text

@@ -24,6 +24,7 @@ PAGES = {
     "Drain": "drain:drain_page",
     "Failures": "failures:failures_page",
     "WhatIf": "whatif:whatif_page",
+    "Answers": "answers:answers_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

@@ -10,6 +10,7 @@ from kschedctl.render.page import (
     Bullets,
     Cell,
     Column,
+    Command,
     Marked,
     Page,
     Paragraph,
@@ -46,46 +47,65 @@ def simulation_page(report: Simulation, style: Style) -> Page:
         *evicted_section(report.evicted, style),
         *headroom_section(report.headroom),
         *_variation(report.variation),
-        *(section("Taken for granted", Bullets(report.assumed)) if report.assumed else ()),
+        *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
+        *(section("Next", *map(Command, report.next)) if report.next else ()),
     )
 
 
 def verdict(report: Simulation) -> Iterator[Paragraph]:
-    """How many pods get a node."""
+    """How many pods get a node; of several runs how many in all of them."""
     total = report.placed + report.unplaced
     if report.interrupted:
-        yield paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then")
-    all_placed = Marked("All scheduled:" if total else "Nothing to schedule", Tone.GOOD)
-    word = Marked(f"{count(report.unplaced, 'pod')} not scheduled:", Tone.BAD) if report.unplaced else all_placed
+        known = "this is what was known by then" if total else "nothing was known by then"
+        yield paragraph(Marked("Interrupted:", Tone.WARNING), known)
+    if total:
+        yield _placed(report, total)
+    elif not report.interrupted:
+        yield paragraph(Marked("Nothing to schedule", Tone.GOOD), "")
+
+
+def _placed(report: Simulation, total: int) -> Paragraph:
+    runs = report.variation
+    unplaced, placed = _spread(runs.pending) if runs else f"{report.unplaced:,}", f"{report.placed:,}"
+    if runs and runs.placed.least < runs.placed.most:
+        placed = _spread(runs.placed)
+    word = Marked(f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", Tone.BAD)
+    homeless = sum(pod.fate in ("Pending", "Lost") for pod in report.evicted)
     evicted = f", {count(len(report.evicted), 'pod')} evicted" if report.evicted else ""
-    yield paragraph(word, f"{report.placed:,} of {count(total, 'pod')} get a node{evicted}" if total else "")
+    evicted += f", of which {homeless:,} get no other node" if homeless else ""
+    stuck = sum(workload.rollout.startswith("stuck") for workload in report.workloads)
+    told = f"{evicted}, {count(stuck, 'rollout')} stuck" if stuck else evicted
+    return paragraph(
+        Marked("All scheduled:", Tone.GOOD) if unplaced == "0" else word,
+        f"{placed} of {count(total, 'pod')} {'gets' if total == 1 else 'get'} a node{told}",
+    )
 
 
 def _workloads(workloads: Sequence[WorkloadPlacement], style: Style) -> Page:
     if not workloads:
         return ()
     shown, note = shown_first(workloads, None if style.wide else ROWS_SHOWN, SHOW_ALL)
-    columns = (
-        Column("workload", keep=True),
-        Column("running", right=True),
-        Column("pending", right=True),
-        Column("removed", right=True),
-        Column("nodes", right=True),
-        Column("where"),
-        Column("rollout"),
-    )
+    columns = [Column("workload", keep=True)]
+    columns += [Column(name, right=True) for name in ("running", "pending", "removed", "nodes")]
+    columns += [] if style.narrow else [Column("where"), Column("rollout")]
     rows = tuple(_workload(workload, style) for workload in shown)
-    return section("Workloads", Table(columns, rows, note).without_empty_columns())
+    return section("Workloads", Table(tuple(columns), rows, note).without_empty_columns())
 
 
-def _workload(workload: WorkloadPlacement, style: Style) -> tuple[Cell, ...]:
+def _workload(workload: WorkloadPlacement, style: Style) -> tuple[Cell | Stack, ...]:
+    """One row; where its pods are stands below it where there is no room beside it."""
     pending = Marked(f"{workload.pending:,}", Tone.BAD) if workload.pending else ""
-    where = "; ".join(f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in workload.domains.items())
+    told = {key: values for key, values in workload.domains.items() if any(values.values())}
+    where = "; ".join(f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in told.items())
     if style.wide:
         where = "; ".join(filter(None, (where, _domains(workload.nodes))))
     running = f"{workload.running:,}/{workload.desired:,}"
     removed = f"{workload.removed:,}" if workload.removed else ""
-    return (workload.workload, running, pending, removed, f"{len(workload.nodes):,}", where, workload.rollout)
+    counts = (running, pending, removed, f"{len(workload.nodes):,}")
+    if style.narrow:
+        below = (Marked(text, Tone.FAINT) for text in (where, workload.rollout) if text)
+        return (Stack((workload.workload, *below)), *counts)
+    return (workload.workload, *counts, where, workload.rollout)
 
 
 def _domains(values: Mapping[str, int]) -> str:
@@ -117,15 +137,24 @@ def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
     if not evicted:
         return ()
     shown, note = shown_first(evicted, None if style.wide else ROWS_SHOWN, SHOW_ALL)
-    rows = tuple((e.pod, e.node, f"{e.priority}", e.by, ", ".join(e.budgets)) for e in shown)
-    columns = (
-        Column("evicted pod", keep=True),
-        Column("node", keep=True),
-        Column("priority", right=True),
-        Column("for", keep=True),
-        Column("disruption budgets"),
-    )
-    return section("Evicted by preemption", Table(columns, rows, note).without_empty_columns())
+    columns = [Column("evicted pod", keep=True), Column("node", keep=True), Column("priority", right=True)]
+    columns += [] if style.narrow else [Column("for", keep=True)]
+    columns += [Column("then"), Column("budgets")]
+    table = Table(tuple(columns), tuple(_evicted(pod, style) for pod in shown), note)
+    return section("Evicted by preemption", table.without_empty_columns())
+
+
+def _evicted(evicted: EvictedPod, style: Style) -> tuple[Cell | Stack, ...]:
+    """One row; for whom the pod goes stands below it where there is no room beside it."""
+    rest = _fate(evicted), ", ".join(evicted.budgets)
+    if style.narrow:
+        pod = Stack((evicted.pod, Marked(f"for {evicted.by}", Tone.FAINT)))
+        return (pod, evicted.node, f"{evicted.priority}", *rest)
+    return (evicted.pod, evicted.node, f"{evicted.priority}", evicted.by, *rest)
+
+
+def _fate(evicted: EvictedPod) -> Cell:
+    return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
 def headroom_section(resources: Iterable[Headroom]) -> Page:
@@ -148,12 +177,13 @@ def _resource(found: Headroom) -> tuple[Cell, ...]:
 def _rounded(name: str, amount: int) -> str:
     """Large amounts to three digits: they are sums of many."""
     if name == "cpu":
-        return readable(name, amount if amount < 10_000 else amount // 1000 * 1000)
+        return readable(name, amount) if amount < 10_000 else f"{amount // 1000:,}"
     shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
     for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
         if amount >= 10 << shift:
             return f"{amount >> shift:,}{unit}"
-    return readable(name, amount)
+    text = readable(name, amount)
+    return f"{int(text):,}" if text.isdecimal() else text
 
 
 def _variation(variation: Variation | None) -> Page:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.explanation import not_replayed_lines
+from kschedctl.render.over_runs import over_runs_section
 from kschedctl.render.page import (
     Cell,
     Column,
@@ -44,6 +45,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *_steps(report.steps),
         *_changes(report.changes, style),
         *_balance(report.balance, report.compared),
+        *over_runs_section(report.runs, report.over_runs, {kind: word for kind, (word, _) in WORDS.items()}),
     )
 
 

@@ -13,7 +13,8 @@ class ShapeCapacity(Document, frozen=True):
 
     ``fits`` pods more; ``limited``: no more than that were tried. ``nodes``: node -> new pods, ``domains``: topology
     key -> value -> new pods. ``message``: what stops the next one, in kube-scheduler's words, ``eliminations``: the
-    same by reason. ``over_runs``: the least and the most over several runs.
+    same by reason; ``evicts``: the pods that preemption would evict for it, which ``fits`` does not count on.
+    ``over_runs``: the least and the most over several runs.
     """
 
     shape: str
@@ -24,6 +25,7 @@ class ShapeCapacity(Document, frozen=True):
     verdict: str = ""
     message: str = ""
     eliminations: tuple[Elimination, ...] = ()
+    evicts: tuple[str, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kschedctl.reports.explanation import Document
-from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, Headroom, Spread, UnplacedPods
 
 
 class MovedPod(Document, frozen=True):
@@ -30,8 +32,11 @@ class Drain(Document, frozen=True):
     """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node
     and nobody else is evicted for it.
 
-    ``staying``: pods of DaemonSets and static pods. ``lost``: pods that nobody makes anew. ``unplaced``: pods that
-    were evicted and fit nowhere else.
+    ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
+    ``lost``: pods that nobody makes anew. ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones
+    make room by preemption; their successors are among the moved or unplaced. ``over_runs``: the least and the most of
+    each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first. ``next``:
+    commands to try.
     """
 
     nodes: tuple[str, ...]
@@ -44,8 +49,12 @@ class Drain(Document, frozen=True):
     evicted: tuple[EvictedPod, ...] = ()
     lost: tuple[str, ...] = ()
     staying: int = 0
+    untried: int = 0
     headroom: tuple[Headroom, ...] = ()
     not_replayed: tuple[str, ...] = ()
     interrupted: bool = False
+    next: tuple[str, ...] = ()
+    runs: int = 1
+    over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kschedctl.reports.explanation import Document
-from kschedctl.reports.simulation import UnplacedPods
+from kschedctl.reports.simulation import Spread, UnplacedPods
 
 
 class Failure(Document, frozen=True):
     """The loss of some ``nodes`` at once. ``displaced`` pods are made anew, of which ``unplaced`` fit nowhere else.
 
     ``evicted``: pods of other nodes that have to make room; ``lost``: pods that nobody makes anew. ``reasons``: the
-    pods that do not fit, by workload and kube-scheduler's words.
+    pods that do not fit, by workload and kube-scheduler's words; those that had to make room and come back are among
+    them. Of several runs this is the worst, and ``over_runs`` the least and the most unplaced and evicted.
     """
 
     name: str
@@ -20,6 +23,7 @@ class Failure(Document, frozen=True):
     evicted: int
     lost: int
     reasons: tuple[UnplacedPods, ...] = ()
+    over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
 
     @property
     def safe(self) -> bool:
@@ -30,7 +34,8 @@ class Failures(Document, frozen=True):
     """The losses of every ``unit`` (node, zone, pool, or pair of them), the worst first.
 
     ``safe``: after each of them every pod that is made anew gets a node, and nobody is evicted for it. ``scenarios``:
-    how many there are; fewer than that are known when the user ``interrupted``.
+    how many there are; fewer than that are known when the user ``interrupted``. ``outside``: nodes that belong to no
+    such unit, so that none of the losses takes them. ``next``: commands to try.
     """
 
     unit: str
@@ -38,7 +43,10 @@ class Failures(Document, frozen=True):
     safe: bool
     seed: int
     failures: tuple[Failure, ...] = ()
+    outside: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     interrupted: bool = False
+    next: tuple[str, ...] = ()
+    runs: int = 1
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.reports.answers import Answers
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.drain import Drain
@@ -37,6 +38,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "drain": Drain,
     "failures": Failures,
     "whatif": WhatIf,
+    "answers": Answers,
 }
 """File name -> the document that it describes."""
 

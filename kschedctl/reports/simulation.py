@@ -36,7 +36,11 @@ class UnplacedPods(Document, frozen=True):
 
 
 class EvictedPod(Document, frozen=True):
-    """A pod that preemption evicts for ``by``. ``budgets``: the PodDisruptionBudgets that select it."""
+    """A pod that preemption evicts for ``by``. ``budgets``: the PodDisruptionBudgets that select it.
+
+    ``fate``, where it is known: Moved to the node ``target`` once its controller made it again, Pending since it fits
+    nowhere, or Lost since nobody makes it again.
+    """
 
     pod: str
     node: str
@@ -44,6 +48,8 @@ class EvictedPod(Document, frozen=True):
     priority: int
     workload: str
     budgets: tuple[str, ...] = ()
+    fate: str = ""
+    target: str = ""
 
 
 class Headroom(Document, frozen=True):
@@ -88,8 +94,9 @@ class Variation(Document, frozen=True):
 
 class Simulation(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
-    good where it was more than one. ``assumed``: what had to be guessed; ``not_replayed``: what the configuration
-    runs and this answer leaves out. ``interrupted``: this is what was known when the user stopped it.
+    good where it was more than one. ``assumed``: what had to be guessed, and what to know of the manifests;
+    ``not_replayed``: what the configuration runs and this answer leaves out. ``interrupted``: this is what was known
+    when the user stopped it. ``next``: commands to try.
     """
 
     seed: int
@@ -106,5 +113,6 @@ class Simulation(Document, frozen=True):
     not_replayed: tuple[str, ...] = ()
     interrupted: bool = False
     variation: Variation | None = None
+    next: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.explanation import Document
+from kschedctl.reports.simulation import Spread
 
 
 class StepReport(Document, frozen=True):
@@ -44,7 +45,8 @@ class DomainBalance(Document, frozen=True):
 class WhatIf(Document, frozen=True):
     """``compared`` are the two configurations where two were; then ``before`` is the first and ``after`` the second.
 
-    ``pending``: how many pods wait for a node before and after.
+    ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
+    change over several ``runs``, all else is of the first.
     """
 
     name: str
@@ -56,5 +58,7 @@ class WhatIf(Document, frozen=True):
     compared: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     interrupted: bool = False
+    runs: int = 1
+    over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"

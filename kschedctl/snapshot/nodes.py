@@ -153,7 +153,9 @@ class NodeColumns:
         """
         first, group = self._grouping(keys)
         any_other = "".join(names) + "?"  # longer than each
-        found = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[group]
+        found = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
+            group
+        ]
         for row in [self.index[name] for name in (*names, "") if name in self.index]:
             found[row] = function(self.objects[row].metadata.labels, self.names[row])
         return found

@@ -20,11 +20,11 @@ _NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def typed(document: Mapping[str, Any], kind: str, place: Place) -> Struct:
+def typed(document: Mapping[str, Any], kind: str, place: Place, structs: Mapping[str, type[Struct]] = KINDS) -> Struct:
     """The document as the struct of its kind. Raises InputError."""
     document = without_nulls(document)
     try:
-        found = msgspec.convert(document, KINDS[kind])
+        found: Struct = msgspec.convert(document, structs[kind])
         _encode(found)
     except msgspec.ValidationError as error:
         raise _field_error(document, str(error), place) from None

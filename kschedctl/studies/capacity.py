@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.workloads import DaemonSet, identity
+from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
@@ -89,7 +89,7 @@ def prepare(
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
     workloads, objects = sort_out(manifests)
     if not workloads:
-        raise UsageError("no shape to try", hint="give a manifest of a pod, or of what makes pods")
+        raise UsageError("no shape to try", hint="give a manifest of what makes pods, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
@@ -124,7 +124,8 @@ def _claims_of_its_own(workload: Struct, pod: Pod) -> bool:
 
 
 def _apart(pod: Pod, cluster: Cluster) -> Pod:
-    """Under a name that no pod of the cluster has."""
+    """Without a node, under a name that no pod of the cluster has."""
+    pod = made_again(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))
@@ -152,7 +153,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         last = Outcome(positions[0], "")
     placed = np.array(rows, np.int32)
     stopped = simulation.cycle(last.position) if last.verdict == UNSCHEDULABLE else None
-    return ShapeCapacity(
+    found = ShapeCapacity(
         shape=scene.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
@@ -163,6 +164,13 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         eliminations=eliminations(stopped) if stopped else (),
         headroom=headroom(view, before),
     )
+    return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
+
+
+def _evicts(scene: Shapes, trial: Trial, view: Snapshot, position: int) -> tuple[str, ...]:
+    """The pods that would have to go for one more; after this the view is of no use any more."""
+    outcome = Simulation(scene.scheduler, view, seed=trial.seed).attempt(position)
+    return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
 def _whole_trial(scene: Shapes, trial: Trial) -> ShapeCapacity:

@@ -34,6 +34,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.volumes.listers import (
     BIND_COMPLETED,
@@ -83,7 +84,10 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, found)
         pods = [_with_resource_claims(pod, cluster, found) for pod in pods]
-        admitted = (admit_priority(pod, cluster.priority_classes) for pod in pods)
+        try:
+            admitted = [admit_priority(pod, cluster.priority_classes) for pod in pods]
+        except InputError as error:
+            raise InputError(error.what, where=made.workload, hint=error.hint) from None
         found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
     return found
 

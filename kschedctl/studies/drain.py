@@ -1,8 +1,9 @@
 """Nodes drained as ``kubectl drain`` does it: cordoned, their pods evicted as far as budgets allow, and placed anew.
 
-Upstream: staging/src/k8s.io/kubectl/pkg/drain and pkg/registry/core/pod/storage/eviction.go (v1.36). An evicted pod's
-successor counts as healthy as soon as it has a node. Pods of DaemonSets and static pods stay; pods that nobody makes
-anew are lost, as with --force.
+All nodes are cordoned first, then drained in the order given. As with --ignore-daemonsets, --delete-emptydir-data and
+--force, pods of DaemonSets and static pods stay, and pods that nobody makes anew are lost. A pod that a budget holds
+back does not hold up the others, and is tried again as long as something moves. An evicted pod's successor counts as
+healthy as soon as it has a node. Upstream: staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 """
 
 from __future__ import annotations
@@ -10,34 +11,93 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kschedctl.api.objects import Pod, PodDisruptionBudget
+from msgspec.structs import replace
+
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
-from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.reports.simulation import EvictedPod
 from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.edits import owner_of, returns, workload_of
+from kschedctl.studies.eviction import Evictions
 from kschedctl.studies.nodes import cordoned
-from kschedctl.studies.parallel import UNSEEN, Progress
+from kschedctl.studies.over_runs import over_runs
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import evictions, headroom, pending_groups
-from kschedctl.studies.scene import left_out
+from kschedctl.studies.scene import Scene, left_out
 
 STAYING = ("DaemonSet", "Node")
 
 
+@dataclass(eq=False)
+class Cordoned(Scene):
+    """A cluster in which ``nodes`` are cordoned."""
+
+    nodes: Sequence[str] = ()
+
+
 def drain(
-    cluster: Cluster, nodes: Sequence[str], *, seed: int = 0, sampling: bool = False, progress: Progress = UNSEEN
+    cluster: Cluster,
+    nodes: Sequence[str],
+    *,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: bool = False,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
 ) -> Drain:
-    """What draining the nodes, one after the other, would do. Raises InputError, ConfigurationError."""
-    simulation = Simulation(Scheduler(cordoned(cluster, nodes)), seed=seed, sampling=sampling)
+    """What draining the nodes would do; of several runs the first, and how the others differ.
+
+    Raises InputError, ConfigurationError.
+    """
+    scene = Cordoned(cordoned(cluster, nodes), sampling, nodes=nodes)
+    if runs == 1:
+        return drain_once(scene, seed, progress)
+    results = run_all(_whole, scene, range(seed, seed + runs), workers, progress.begin("Runs", runs))
+    found = results.known
+    if not found:
+        raise KeyboardInterrupt
+    spreads = over_runs([_numbers(report) for report in found])
+    safe, drained = (all(getattr(report, name) for report in found) for name in ("safe", "drained"))
+    interrupted = results.interrupted
+    return replace(
+        found[0],
+        safe=safe and not interrupted,
+        drained=drained and not interrupted,
+        runs=len(found),
+        over_runs=spreads,
+        interrupted=interrupted,
+    )
+
+
+def _numbers(report: Drain) -> dict[str, int]:
+    return {
+        "moved": len(report.moved),
+        "unplaced": sum(len(group.pods) for group in report.unplaced),
+        "blocked": len(report.blocked),
+        "evicted": len(report.evicted),
+    }
+
+
+def _whole(scene: Cordoned, seed: int) -> Drain:
+    """One of several runs, which is of no use when it is cut short."""
+    found = drain_once(scene, seed)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain:
+    """The drain under one seed."""
+    simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
     before = simulation.view.requested.copy()
-    draining = Draining(simulation, nodes)
+    draining = Draining(simulation, scene.nodes)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods, names = simulation.view.pods.objects, simulation.view.nodes.names
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted = evictions(simulation, list(draining.outcomes.values()))
+    evicted = draining.evicted()
     blocked = tuple(draining.blocked())
     return Drain(
-        nodes=tuple(nodes),
+        nodes=tuple(scene.nodes),
         seed=seed,
         drained=not blocked and not simulation.interrupted,
         safe=not (blocked or unplaced or evicted or simulation.interrupted),
@@ -51,6 +111,7 @@ def drain(
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
         staying=draining.staying,
+        untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         not_replayed=left_out(simulation.scheduler),
         interrupted=simulation.interrupted,
@@ -61,25 +122,27 @@ def drain(
 class Draining:
     """The eviction of what is on some nodes of a simulation in which they are cordoned. Pods are positions.
 
-    ``outcomes``: what became of the successors of the pods that were evicted.
+    ``outcomes``: what became of the successors of the pods that were evicted, also of those that ``preempting`` ones
+    drove away.
     """
 
     simulation: Simulation
     nodes: Sequence[str]
-    evictable: list[int] = field(default_factory=list)
+    evictable: dict[int, None] = field(default_factory=dict)
     lost: list[int] = field(default_factory=list)
     staying: int = 0
     outcomes: dict[int, Outcome] = field(default_factory=dict)
+    preempting: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         view = self.simulation.view
-        self._budgets = {_key(pdb): pdb for pdb in view.cluster.pod_disruption_budgets}
+        self._evictions = Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
                 if owner_of(view.pods.objects[position])[0] in STAYING:
                     self.staying += 1
                 else:
-                    self.evictable.append(position)
+                    self.evictable[position] = None
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Evict what may be evicted and place it, again and again until nothing moves."""
@@ -96,45 +159,45 @@ class Draining:
 
     def _evict_all(self, done: Callable[[int], None]) -> bool:
         """Whether one of them could be evicted."""
-        going = [position for position in list(self.evictable) if not self.refusal(position)]
-        for position in going:
-            if not self.refusal(position):
+        before = len(self.evictable)
+        for position in list(self.evictable):
+            if position in self.evictable and not self._evictions.refusal(position):
                 self._evict(position)
                 done(1)
-        return bool(going)
+        return len(self.evictable) < before
 
     def blocked(self) -> list[BlockedPod]:
-        """The pods that could not be evicted."""
+        """The pods that may not be evicted."""
         pods = self.simulation.view.pods.objects
         return [
             BlockedPod(
                 pod=pods[position].key,
                 workload=workload_of(pods[position]),
                 node=pods[position].spec.node_name,
-                why=self.refusal(position) or "interrupted",
-                budgets=self.simulation.budgets.of(position),
+                why=why,
+                budgets=self._evictions.budgets_of(position),
             )
             for position in self.evictable
+            if (why := self._evictions.refusal(position))
         ]
 
-    def refusal(self, position: int) -> str:
-        """Why the API server refuses to evict a pod, empty if it does not."""
-        pod = self.simulation.view.pods.objects[position]
-        if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending":
-            return ""
-        budgets = self.simulation.budgets.of(position)
-        if len(budgets) > 1:
-            return "more than one PodDisruptionBudget selects it, which evictions do not support"
-        if not budgets or (_not_ready(pod) and _evicts_unhealthy(self._budgets[budgets[0]])):
-            return ""
-        allowed = self.simulation.budgets.allowed(budgets[0])
-        return "" if allowed else f"PodDisruptionBudget {budgets[0]} allows no disruption now"
+    def evicted(self) -> tuple[EvictedPod, ...]:
+        """The pods that had to make room, and what becomes of them."""
+        view = self.simulation.view
+
+        def told(pod: EvictedPod) -> EvictedPod:
+            position = view.pods.index[pod.pod]
+            row = int(view.pods.node[position])
+            waits = "Pending" if position in self.outcomes else "Lost"
+            return replace(pod, fate="Moved" if row >= 0 else waits, target=view.nodes.names[row] if row >= 0 else "")
+
+        return tuple(map(told, evictions(self.simulation, self.preempting)))
 
     def _evict(self, position: int) -> None:
         """One pod goes; its successor passes the queue at once, so that budgets recover as soon as they can."""
         pod = self.simulation.view.pods.objects[position]
-        self.evictable.remove(position)
-        self.simulation.evict([position])
+        del self.evictable[position]
+        self._evictions.evict(position)
         if returns(pod):
             self.simulation.gone.remove(position)
             self._place([position])
@@ -149,17 +212,18 @@ class Draining:
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 moved = True
-                self.simulation.budgets.back([position])
+                self._evictions.back(position)
+                self._preempted(outcome)
         return moved
 
-
-def _not_ready(pod: Pod) -> bool:
-    return any(c.type == "Ready" and c.status != "True" for c in pod.status.conditions)
-
-
-def _evicts_unhealthy(pdb: PodDisruptionBudget) -> bool:
-    return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-
-
-def _key(pdb: PodDisruptionBudget) -> str:
-    return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
+    def _preempted(self, outcome: Outcome) -> None:
+        """Those who had to make room wait for another node, as far as somebody makes them anew."""
+        if not outcome.victims:
+            return
+        self.preempting.append(outcome)
+        self._evictions.count(outcome.victims, -1)
+        for victim in outcome.victims:
+            self.evictable.pop(victim, None)
+            if returns(self.simulation.view.pods.objects[victim]):
+                self.simulation.gone.remove(victim)
+                self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)

@@ -13,7 +13,19 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Bools, PluginVerdict
 from kschedctl.snapshot.node_order import zone_key
 
-POOL_NAMES = ("nodepool", "gke-nodepool", "nodegroup", "agentpool", "node-pool", "pool")
+POOL_NAMES = (
+    "nodepool",
+    "gke-nodepool",
+    "nodegroup",
+    "nodegroup-name",
+    "agentpool",
+    "worker-pool-name",
+    "instancegroup",
+    "node-pool",
+    "pool-name",
+    "provisioner-name",
+    "pool",
+)
 """What follows the slash in the labels by which providers and people name a node pool, the most specific first."""
 
 Distances = npt.NDArray[np.float64]

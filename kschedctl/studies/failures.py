@@ -7,11 +7,12 @@ Disruption budgets do not protect from failures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 
 import numpy as np
+from msgspec.structs import replace as changed
 
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
@@ -22,9 +23,11 @@ from kschedctl.scheduler.simulation import Simulation
 from kschedctl.snapshot.snapshot import Snapshot
 from kschedctl.studies.edits import owner_of, returns
 from kschedctl.studies.nodes import by_group, pool, zone_of
+from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import evictions, pending_groups
 from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.settling import run_on
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
@@ -37,26 +40,28 @@ MOST_PAIRS = 200_000
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost at once."""
+    """What is lost at once; ``seed`` decides ties."""
 
     name: str
     nodes: tuple[str, ...]
     seed: int = 0
 
 
-def losses(cluster: Cluster, unit: str, pairs: bool = False, seed: int = 0) -> list[Loss]:
-    """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit."""
+def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
+    """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit, or too few."""
     found = UNITS[unit](cluster)
     if not found:
         raise UsageError(
             f"no node tells its {unit}", hint="nodes have no label for it" if cluster.nodes else "no nodes"
         )
     if not pairs:
-        return [Loss(name, tuple(nodes), seed) for name, nodes in found.items()]
+        return [Loss(name, tuple(nodes)) for name, nodes in found.items()]
+    if len(found) < 2:
+        raise UsageError(f"there is one {unit} only, and no two to lose")
     if comb(len(found), 2) > MOST_PAIRS:
         what = f"{comb(len(found), 2):,} pairs of {unit}s are too many to try"
         raise UsageError(what, hint="ask for pairs of zones or of pools")
-    return [Loss(f"{a} + {b}", (*found[a], *found[b]), seed) for a, b in combinations(found, 2)]
+    return [Loss(f"{a} + {b}", (*found[a], *found[b])) for a, b in combinations(found, 2)]
 
 
 def failures(
@@ -65,23 +70,40 @@ def failures(
     *,
     pairs: bool = False,
     seed: int = 0,
+    runs: int = 1,
+    sampling: bool = False,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Failures:
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
-    scene = Scene(cluster)
-    what = losses(cluster, unit, pairs, seed)
-    results = run_all(lose, scene, what, workers, progress.begin("Failures", len(what)))
-    worst = sorted(results.known, key=lambda f: (-f.unplaced, -f.evicted, -f.lost, -f.displaced))
+    scene = Scene(cluster, sampling)
+    what = losses(cluster, unit, pairs)
+    trials = [replace(loss, seed=seed + run) for loss in what for run in range(runs)]
+    results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))
+    by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
+    worst = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
+    lost = {name for loss in what for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
         scenarios=len(what),
         safe=all(failure.safe for failure in worst) and not results.interrupted,
         seed=seed,
         failures=tuple(worst),
+        outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
         not_replayed=left_out(scene.scheduler),
         interrupted=results.interrupted,
+        runs=runs,
     )
+
+
+def _badness(failure: Failure) -> tuple[int, ...]:
+    return failure.unplaced, failure.evicted, failure.lost, failure.displaced
+
+
+def _worst(runs: Sequence[Failure]) -> Failure:
+    """The worst of several runs, and how the others differ."""
+    spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    return changed(max(runs, key=_badness), over_runs=spreads)
 
 
 def lose(scene: Scene, loss: Loss) -> Failure:
@@ -91,9 +113,9 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.pods.node]
     displaced = np.flatnonzero(there & made_anew).tolist()
-    simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed)
+    simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
     simulation.release(np.flatnonzero(there).tolist())
-    outcomes = simulation.run(displaced)
+    outcomes = run_on(simulation, displaced)
     if simulation.interrupted:
         raise KeyboardInterrupt
     return Failure(

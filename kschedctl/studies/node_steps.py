@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
+from kschedctl.api.labels import EQUALS, requirement_errors
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
+from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, convert
@@ -27,6 +29,10 @@ def uncordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 
 
 def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
+    """Raises UsageError for what is no label."""
+    for key, value in part.labels.items():
+        if requirement_errors(key, EQUALS, (value or "",)):
+            raise UsageError(f'labels: "{key}={value or ""}" is no label')
     return Edit(nodes.labelled(cluster, chosen_nodes(cluster, part), part.labels))
 
 
@@ -68,6 +74,8 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
         edit.change(pod, pod)
     if part.template:
         edit.notes.append("pods of DaemonSets are not added: nobody knows which would run there")
+    if PODS not in model.status.allocatable:
+        edit.notes.append("status.allocatable has no pods: not one pod fits")
     return edit
 
 

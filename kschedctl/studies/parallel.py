@@ -114,6 +114,10 @@ def _on_processes(
         futures: dict[Future[Result], int] = {pool.submit(_run, task): i for i, task in enumerate(tasks)}
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except (GeneratorExit, KeyboardInterrupt):
+        for worker in multiprocessing.active_children():  # else the program ends only when they do
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

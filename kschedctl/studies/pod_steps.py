@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,23 +15,33 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
+from kschedctl.studies.changes import ordinal
 from kschedctl.studies.edit import Edit, Files
 from kschedctl.studies.edits import owner_of, pods_where
-from kschedctl.studies.updates import leaves_first
+from kschedctl.studies.updates import first_to_go
 
 
 def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:
-    """The pods that come are like those that there are."""
+    """The pods that come are like those that there are; a StatefulSet gives up those of the highest ordinals."""
+    if part.kind in ("DaemonSet", "Pod"):
+        raise UsageError(f"kind: a {part.kind} has no replicas")
     found = _pods_of(part, cluster)
     edit = Edit(cluster)
-    for pod in sorted(found, key=leaves_first)[: max(len(found) - part.replicas, 0)]:
+    ranked = sorted(found, key=ordinal, reverse=True) if part.kind == "StatefulSet" else first_to_go(found)
+    for pod in ranked[: max(len(found) - part.replicas, 0)]:
         edit.change(pod, None)
-    for number in range(len(found), part.replicas):
-        pod = _renamed(made_again(found[0]), f"{part.name}-more-{number}")
+    taken = {pod.metadata.name for pod in found}
+    names = (name for i in count() if (name := _next_name(part, i)) not in taken)
+    for _ in range(len(found), part.replicas):
+        pod = _renamed(made_again(found[0]), next(names))
         edit.change(pod, pod)
     if part.replicas > len(found) and any(v.persistent_volume_claim for v in found[0].spec.volumes):
         edit.notes.append("the new pods share the claims of those that there are")
     return edit
+
+
+def _next_name(part: parts.Scale, number: int) -> str:
+    return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
 
 
 def _renamed(pod: Pod, name: str) -> Pod:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from kschedctl.errors import InputError
-from kschedctl.reports.scenario import Part, Scenario, Step, scenario_schema
+from kschedctl.errors import InputError, KschedctlError, UsageError
+from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
+from kschedctl.studies.edit import Files
 
+STEPS = Step.__struct_encode_fields__
 MESSAGES = {
     "minProperties": "says nothing to do",
     "maxProperties": "is more than one step: each step is an item of its own",
@@ -24,10 +26,20 @@ def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
 
     error = best_match(Draft202012Validator(scenario_schema()).iter_errors(document))
     if error is not None:
-        told = MESSAGES.get(str(error.validator), error.message)
-        raise InputError(_words(told, list(error.absolute_path), document), where=where)
+        path = list(error.absolute_path)
+        raise InputError(_words(_told(error, len(path) == 2), path, document), where=where)
     found: Scenario = msgspec.convert(document, Scenario)
     return found
+
+
+def _told(error: Any, of_a_step: bool) -> str:
+    """What is wrong by jsonschema's error, in words."""
+    if error.validator == "anyOf":
+        kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
+        return f"{error.instance!r} is not of type {kinds}"
+    if error.validator == "additionalProperties" and of_a_step:
+        return f"no such step; there are {', '.join(STEPS)}"
+    return str(MESSAGES.get(str(error.validator), error.message))
 
 
 def _words(message: str, path: list[str | int], document: Mapping[str, Any]) -> str:
@@ -45,8 +57,32 @@ def _words(message: str, path: list[str | int], document: Mapping[str, Any]) -> 
 
 def verb(step: Step) -> tuple[str, Part]:
     """What a step does, by its name in the document, and the particulars."""
-    for name, field in zip(step.__struct_encode_fields__, step.__struct_fields__, strict=True):
+    for name, field in zip(STEPS, step.__struct_fields__, strict=True):
         part: Part | None = getattr(step, field)
         if part is not None:
             return name, part
     raise InputError("a step says nothing to do")
+
+
+def no_files(name: str) -> Sequence[Mapping[str, Any]]:
+    """For scenarios that come without files. Raises UsageError."""
+    raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
+
+
+def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The documents of all files that the steps name. Raises UsageError that names the step."""
+    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
+        named = [part.file] if isinstance(part, Configure) and part.file else []
+        try:
+            for file in part.files if isinstance(part, Apply) else named:
+                found[file] = list(read(file))
+        except KschedctlError as error:
+            raise in_step(error, number, name, where) from None
+    return found
+
+
+def in_step(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
+    """The error, with the number and the name of the step, and the file that the scenario is in."""
+    step = f"step {number} ({name})"
+    return UsageError(str(error), where=f"{where}: {step}" if where else step)

@@ -1,8 +1,11 @@
-"""A cluster after its pending pods passed the queue, and what the cluster of a simulation is in the end."""
+"""A cluster after its pending pods passed the queue, and what the cluster of a simulation is in the end.
+
+Whom preemption drives away passes the queue too, where somebody makes the pod anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +16,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Outcome, Simulation
-from kschedctl.studies.edits import with_pods
+from kschedctl.studies.edits import returns, with_pods
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,49 @@ def settle(
         for position in np.flatnonzero(pods.node < 0).tolist()
         if not pods.objects[position].spec.node_name and pods.objects[position].metadata.deletion_timestamp is None
     ]
-    return settled(simulation, simulation.run(pending, done))
+    return settled(simulation, run_on(simulation, pending, done))
+
+
+def run_on(
+    simulation: Simulation, positions: Sequence[int], done: Callable[[int], None] = lambda number: None
+) -> list[Outcome]:
+    """Schedule the pods, and those that they drive away; the outcomes of all."""
+    return driven_away_too(simulation, simulation.run(positions, done))
+
+
+def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+    """The outcomes, and those of pods that preemption drove away and controllers make anew.
+
+    Those that fit nowhere come last, each once.
+    """
+    found: list[Outcome] = []
+    while not simulation.interrupted and (back := _driven_away(simulation, latest)):
+        simulation.gone.difference_update(back)
+        found += [outcome for outcome in latest if outcome.row >= 0]
+        latest = simulation.run([*(o.position for o in latest if o.row < 0), *back])
+    return found + latest
+
+
+def _driven_away(simulation: Simulation, outcomes: Sequence[Outcome]) -> list[int]:
+    """The victims that come back: each preemption's have a lower priority than who preempts, so that it ends."""
+    pods = simulation.view.pods.objects
+    victims = (victim for outcome in outcomes for victim in outcome.victims)
+    return [victim for victim in victims if victim in simulation.gone and returns(pods[victim])]
 
 
 def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
     """What a simulation left, after these outcomes."""
     pods = simulation.view.pods.objects
+    last = {outcome.position: outcome for outcome in outcomes}
     waiting = {
         pods[o.position].key: o.message or o.verdict
-        for o in outcomes
+        for o in last.values()
         if o.row < 0 and o.position not in simulation.gone
     }
     return Settled(
         after(simulation),
         waiting,
-        sum(outcome.row >= 0 for outcome in outcomes),
+        sum(outcome.row >= 0 for outcome in last.values()),
         sum(len(outcome.victims) for outcome in outcomes),
         simulation.interrupted,
     )

@@ -1,13 +1,12 @@
 """Manifests of workloads that the cluster has already: which pods stay, which go and which come.
 
-Upstream: pkg/controller/replicaset, pkg/controller/deployment/util (v1.36).
+Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deployment/util (v1.36).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -19,20 +18,27 @@ from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import (
     TEMPLATE_HASH,
+    CronJob,
     DaemonSet,
     Deployment,
-    DeploymentRollingUpdate,
+    Job,
+    Replicated,
+    ReplicationControllerManifest,
     StatefulSet,
+    identity,
     made_again,
 )
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.changes import Change, ordinal, set_pace, slot
 from kschedctl.studies.edits import owner_of, pods_where
 
+REVISION = "controller-revision-hash"
 ADDED_LABELS = frozenset(
     {
         TEMPLATE_HASH,
-        "controller-revision-hash",
+        REVISION,
         "pod-template-generation",
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",
@@ -41,30 +47,8 @@ ADDED_LABELS = frozenset(
 """What controllers add to the labels of a template."""
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints that every pod is made to tolerate for a while."""
-DEFAULT_SHARE = "25%"
+_PHASES = {"Unknown": 1, "Running": 2}
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-@dataclass
-class Change:
-    """What becomes of a workload: ``kept`` and ``removed`` are pods that it has, ``new`` come.
-
-    In a rollout there are at most ``surge`` pods more than desired and at most ``unavailable`` fewer that run;
-    ``ordered``: each new pod comes after its predecessor went, one after the other. ``rolling``: it is one.
-    """
-
-    workload: str
-    kept: list[Pod] = field(default_factory=list)
-    removed: list[Pod] = field(default_factory=list)
-    new: list[Pod] = field(default_factory=list)
-    surge: int = 0
-    unavailable: int = 0
-    ordered: bool = False
-    rolling: bool = False
-
-    @property
-    def desired(self) -> int:
-        return len(self.kept) + len(self.new)
 
 
 class Existing:
@@ -98,26 +82,100 @@ class Existing:
             found = []
         return [pod for pod in found if pod.metadata.deletion_timestamp is None]
 
+    def sized(self, workload: Struct) -> Struct:
+        """A manifest that leaves the number of replicas to others leaves it as it is."""
+        spec = workload.spec  # type: ignore[attr-defined]
+        if getattr(spec, "replicas", 0) is not None:
+            return workload
+        there = len(self.of(*identity(workload)))
+        return replace(workload, spec=replace(spec, replicas=there)) if there else workload
+
 
 def plan(existing: Existing, workload: Struct, name: str, made: Sequence[Pod], forced: bool) -> Change:
     """How the workload comes to have the pods that were ``made`` of its manifest.
 
     Pods that do not differ in what scheduling reads stay, unless a rollout is ``forced``.
     """
-    kind, rest = name.split(" ", 1)
-    old = existing.of(kind, *rest.split("/", 1))
-    if kind in ("Job", "CronJob"):
-        return Change(name, kept=old if kind == "Job" else [], new=[] if old and kind == "Job" else list(made))
-    changed = forced or not old or not made or not alike(made[0], old[0])
-    if kind in ("ReplicaSet", "ReplicationController") or not changed:
-        return _scaled(name, old, made, changed, by_slot=kind in ("StatefulSet", "DaemonSet", "Pod"))
-    found = Change(name, removed=old, new=list(made), unavailable=max(len(old), len(made)), rolling=forced)
-    if forced and isinstance(workload, Deployment):
-        found.surge, found.unavailable = _limits(workload, len(made))
-    if forced and isinstance(workload, StatefulSet | DaemonSet):
-        found.ordered = True
-        found.new.sort(key=_ordinal, reverse=True)
+    old = existing.of(*identity(workload))
+    found = Change(name, note=_note(workload, name, old))
+    if isinstance(workload, CronJob) or (isinstance(workload, Job) and not old):
+        found.new = list(made)
+    elif isinstance(workload, Job):
+        found.kept = old
+    elif isinstance(workload, Deployment) and workload.spec.paused and not old:
+        pass
+    else:
+        going = _outdated(workload, made, old, forced)
+        names = {pod.key for pod in going}
+        staying = [pod for pod in old if pod.key not in names]
+        fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_up
+        fill(found, made, going, staying)
+    if isinstance(workload, StatefulSet):
+        found.ordered = workload.spec.pod_management_policy != "Parallel"
+    if forced and found.new:
+        try:
+            set_pace(found, workload)
+        except InputError as error:
+            raise InputError(error.what, where=name) from None
     return found
+
+
+def _note(workload: Struct, name: str, old: Sequence[Pod]) -> str:
+    match workload:
+        case CronJob() | Job() if workload.spec.suspend:
+            return f"{name} is suspended: it makes no pods"
+        case Deployment() if workload.spec.paused:
+            return f"{name} is paused: " + ("its pods keep their template" if old else "it makes no pods")
+        case StatefulSet() | DaemonSet() if old and workload.spec.update_strategy.type == "OnDelete":
+            return f"{name} has the update strategy OnDelete: its pods keep their template until they are deleted"
+        case StatefulSet() if old and workload.spec.update_strategy.rolling_update.max_unavailable:
+            return f"{name}: maxUnavailable needs the feature gate MaxUnavailableStatefulSet, which is off by default"
+    return ""
+
+
+def _outdated(workload: Struct, made: Sequence[Pod], old: Sequence[Pod], forced: bool) -> list[Pod]:
+    """The pods that the controller replaces by such of the new template."""
+    match workload:
+        case Replicated() | ReplicationControllerManifest():
+            return []
+        case Deployment() if workload.spec.paused:
+            return []
+        case StatefulSet() | DaemonSet() if workload.spec.update_strategy.type == "OnDelete":
+            return []
+        case StatefulSet():
+            first = workload.spec.ordinals.start + workload.spec.update_strategy.rolling_update.partition
+            old = [pod for pod in old if ordinal(pod) >= first]
+    if forced or not made:
+        return list(old)
+    same: dict[object, bool] = {}
+    return [pod for pod in old if not same.setdefault(key := _revision(pod), key in same or alike(made[0], pod))]
+
+
+def _revision(pod: Pod) -> object:
+    """Pods of one revision are alike."""
+    labels = pod.metadata.labels
+    return labels.get(TEMPLATE_HASH) or labels.get(REVISION) or pod.metadata.name
+
+
+def _fill_slots(found: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
+    """One pod for each slot, an empty one first."""
+    wanted = {slot(pod) for pod in made}
+    found.kept = [pod for pod in staying if slot(pod) in wanted]
+    found.removed = [*going, *(pod for pod in staying if slot(pod) not in wanted)]
+    there = {slot(pod) for pod in found.kept}
+    found.new = [pod for pod in made if slot(pod) not in there]
+
+
+def _fill_up(found: Change, made: Sequence[Pod], going: Sequence[Pod], staying: Sequence[Pod]) -> None:
+    """The pods that there are stay as far as they are wanted; more of them come, or the surplus goes."""
+    ranked = first_to_go(staying)
+    surplus = max(len(staying) - len(made), 0)
+    found.kept = ranked[surplus:]
+    found.removed = [*first_to_go(going), *ranked[:surplus]]
+    names = {pod.key for pod in found.kept}
+    found.new = [pod for pod in made if pod.key not in names][: len(made) - len(found.kept)]
+    if found.kept and alike(made[0], found.kept[0]):
+        found.new = [_like(found.kept[0], pod) for pod in found.new]
 
 
 def alike(new: Pod, old: Pod) -> bool:
@@ -155,72 +213,25 @@ def _belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     return (owner.kind, owner.name) == (kind, name) or owner_of(pod) == (kind, namespace, name)
 
 
-def _scaled(name: str, old: list[Pod], made: Sequence[Pod], changed: bool, by_slot: bool) -> Change:
-    """The pods that there are stay as far as they are wanted; more of them come, or the surplus goes."""
-    if by_slot:
-        wanted, there = set(map(slot, made)), set(map(slot, old))
-        return Change(
-            name,
-            kept=[pod for pod in old if slot(pod) in wanted],
-            removed=[pod for pod in old if slot(pod) not in wanted],
-            new=[pod for pod in made if slot(pod) not in there],
-            unavailable=len(old),
-        )
-    surplus = len(old) - len(made)
-    going = sorted(old, key=leaves_first)[: max(surplus, 0)]
-    kept = [pod for pod in old if pod not in going]
-    new = list(made[len(kept) :])
-    if kept and not changed:
-        new = [_like(kept[0], pod) for pod in new]
-    return Change(name, kept, going, new, unavailable=len(old))
-
-
-def slot(pod: Pod) -> str:
-    """What at most one pod of a workload can have: a DaemonSet's pod its node, a StatefulSet's its name."""
-    if owner_of(pod)[0] != "DaemonSet":
-        return pod.metadata.name
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    terms = required.node_selector_terms if required else ()
-    names = [name for term in terms for field in term.match_fields for name in field.values or ()]
-    return pod.spec.node_name or next(iter(names), "")
-
-
 def _like(old: Pod, new: Pod) -> Pod:
     again = made_again(old)
     meta = replace(again.metadata, name=new.metadata.name, uid=new.metadata.uid)
     return replace(again, metadata=meta)
 
 
-def leaves_first(pod: Pod) -> tuple[bool, bool, tuple[int, ...]]:
-    """Upstream's ranking of the pods of a ReplicaSet, as far as it can be seen: no node, not ready, the youngest."""
+def first_to_go(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods in the order in which a ReplicaSet gives them up, as far as it can be seen.
+
+    Those without a node first, then those that do not run, are not ready, share their node with the most others, are
+    the youngest. Of pods their deletion cost, their restarts and when they became ready is not kept.
+    """
+    found = list(pods)
+    together = Counter(pod.spec.node_name for pod in found)
+    return sorted(found, key=lambda pod: _standing(pod, together[pod.spec.node_name]))
+
+
+def _standing(pod: Pod, together: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     created = pod.metadata.creation_timestamp or ""
-    return bool(pod.spec.node_name), ready, tuple(-ord(character) for character in created)
-
-
-def _limits(workload: Deployment, desired: int) -> tuple[int, int]:
-    """How many pods more than desired, and how many fewer, a rollout may have."""
-    if workload.spec.strategy.type == "Recreate":
-        return 0, desired
-    update = workload.spec.strategy.rolling_update or DeploymentRollingUpdate()
-    surge = share(DEFAULT_SHARE if update.max_surge is None else update.max_surge, desired, up=True)
-    unavailable = share(DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable, desired, up=False)
-    return surge, unavailable if surge or unavailable else 1
-
-
-def share(amount: int | str, of: int, up: bool) -> int:
-    """A number, or a percentage of one, rounded up or down.
-
-    >>> share("25%", 10, up=True), share("25%", 10, up=False), share(3, 10, up=True)
-    (3, 2, 3)
-    """
-    if isinstance(amount, int):
-        return amount
-    percent = int(amount.removesuffix("%"))
-    return -(-percent * of // 100) if up else percent * of // 100
-
-
-def _ordinal(pod: Pod) -> int:
-    found = re.search(r"\d+$", pod.metadata.name)
-    return int(found[0]) if found else 0
+    youth = tuple(-ord(character) for character in created)
+    return bool(pod.spec.node_name), _PHASES.get(pod.status.phase, 0), ready, -together, youth

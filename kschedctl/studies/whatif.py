@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -24,10 +25,11 @@ from kschedctl.studies import node_steps, nodes, pod_steps
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.edit import Edit, Files, chosen_nodes
 from kschedctl.studies.edits import workload_of
-from kschedctl.studies.parallel import UNSEEN, Progress
-from kschedctl.studies.scenario import load_scenario, verb
+from kschedctl.studies.over_runs import over_runs
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scene import left_out
-from kschedctl.studies.settling import Settled, settle, settled
+from kschedctl.studies.settling import Settled, driven_away_too, settle, settled
 from kschedctl.studies.simulate import deploy, prepare
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
@@ -45,20 +47,16 @@ EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
 """A step's name -> the edit that it is. ``apply`` and ``drain`` are more than that."""
 
 
-def no_files(name: str) -> Sequence[Mapping[str, Any]]:
-    """For scenarios that come without files. Raises UsageError."""
-    raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
-
-
 @dataclass
 class Run:
     """A scenario taken step by step; ``rest`` is the cluster after the latest of ``steps``.
 
-    ``read`` reads the documents of a file that the scenario names.
+    ``read`` reads the documents of a file that the scenario names, ``where`` is the scenario's own file.
     """
 
     rest: Settled
     read: Files
+    where: str
     seed: int
     sampling: bool
     steps: list[StepReport] = field(default_factory=list)
@@ -66,10 +64,13 @@ class Run:
     def take_all(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Take the steps, fewer when the user interrupts. Raises KschedctlError that names the step."""
         done = progress.begin("Steps", len(scenario.steps))
-        for step in scenario.steps:
-            if not self.rest.interrupted:
-                self.take(step)
-                done(1)
+        try:
+            for step in scenario.steps:
+                if not self.rest.interrupted:
+                    self.take(step)
+                    done(1)
+        except KeyboardInterrupt:
+            self.rest = changed(self.rest, interrupted=True)
 
     def take(self, step: parts.Step) -> None:
         """Take one step, and let the pending pods pass the queue. Raises KschedctlError that names the step."""
@@ -77,8 +78,7 @@ class Run:
         try:
             displaced, notes = self._take(name, part)
         except KschedctlError as error:
-            where = f"step {len(self.steps) + 1} ({name})"
-            raise UsageError(str(error), where=where) from None
+            raise in_step(error, len(self.steps) + 1, name, self.where) from None
         rest = self.rest
         report = StepReport(name, displaced, rest.placed, len(rest.waiting), rest.evicted, tuple(notes))
         self.steps.append(report)
@@ -95,9 +95,11 @@ class Run:
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
         manifests = list(pod_steps.manifests_of(part, self.read))
+        if not manifests:
+            raise UsageError("no manifests", hint="give files or manifests")
         scene = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
         simulation, rollouts, outcomes = deploy(scene, self.seed)
-        self.rest = settled(simulation, outcomes)
+        self.rest = settled(simulation, driven_away_too(simulation, outcomes))
         told = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
         return sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts), [*scene.assumed, *told]
 
@@ -108,9 +110,22 @@ class Run:
         draining.run()
         before = self.rest.waiting
         rest = settled(draining.simulation, list(draining.outcomes.values()))
-        self.rest = changed(rest, waiting={**before, **rest.waiting})
+        evicted = sum(len(outcome.victims) for outcome in draining.preempting)
+        self.rest = changed(rest, waiting={**before, **rest.waiting}, evicted=evicted)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
         return len(draining.outcomes) + len(draining.lost), blocked
+
+
+@dataclass(frozen=True)
+class Question:
+    """A scenario for a cluster, under its own configuration or under two, with the ``files`` that it names."""
+
+    cluster: Cluster
+    scenario: parts.Scenario
+    files: Mapping[str, Sequence[Mapping[str, Any]]]
+    where: str = ""
+    configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sampling: bool = False
 
 
 def whatif(
@@ -118,21 +133,22 @@ def whatif(
     scenario: parts.Scenario | Mapping[str, Any],
     *,
     read: Files = no_files,
+    where: str = "",
     seed: int = 0,
+    runs: int = 1,
     sampling: bool = False,
+    workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> WhatIf:
-    """The difference that the scenario, or the document that is one, makes.
+    """The difference that the scenario, or the document that is one, makes; of several runs that of the first.
 
     Pods that are pending and fit are scheduled before it begins. ``read`` reads the documents of a file that the
-    scenario names. Raises UsageError and InputError that name the step.
+    scenario names, ``where`` is the name of the scenario's own. Raises UsageError and InputError that name the step.
     """
     if not isinstance(scenario, parts.Scenario):
-        scenario = load_scenario(scenario)
-    before = settle(cluster, seed, sampling)
-    run = Run(before, read, seed, sampling)
-    run.take_all(scenario, progress)
-    return _report(scenario.name, seed, before, run)
+        scenario = load_scenario(scenario, where)
+    question = Question(cluster, scenario, files_of(scenario, read, where), where, sampling=sampling)
+    return _over(question, seed, runs, workers, progress)
 
 
 def compare(
@@ -141,34 +157,72 @@ def compare(
     configurations: Mapping[str, Mapping[str, Any]],
     *,
     read: Files = no_files,
+    where: str = "",
     seed: int = 0,
+    runs: int = 1,
     sampling: bool = False,
+    workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> WhatIf:
     """The difference between two configurations, by name, for the scenario and the pending pods."""
-    found = []
-    for configuration in configurations.values():
-        start = settle(changed(cluster, configuration=configuration), seed, sampling)
-        found.append(Run(start, read, seed, sampling))
-        found[-1].take_all(scenario or parts.Scenario(steps=()), progress)
-    first, second = found
-    name = scenario.name if scenario else ""
-    report = _report(name, seed, first.rest, second)
-    return replace(report, compared=tuple(configurations))
+    steps = scenario or parts.Scenario(steps=())
+    question = Question(cluster, steps, files_of(steps, read, where), where, configurations, sampling)
+    return _over(question, seed, runs, workers, progress)
+
+
+def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
+    if runs == 1:
+        return answer(question, seed, progress)
+    results = run_all(_whole, question, range(seed, seed + runs), workers, progress.begin("Runs", runs))
+    found = results.known
+    if not found:
+        raise KeyboardInterrupt
+    numbers = [Counter(change.change for change in report.changes) for report in found]
+    return replace(found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted)
+
+
+def _whole(question: Question, seed: int) -> WhatIf:
+    """One of several runs, which is of no use when it is cut short."""
+    found = answer(question, seed)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
+    """What comes out under one seed."""
+    if not question.configurations:
+        before = settle(question.cluster, seed, question.sampling)
+        return _report(question, seed, before, _run(question, seed, before, progress))
+    settling = (
+        settle(changed(question.cluster, configuration=configuration), seed, question.sampling)
+        for configuration in question.configurations.values()
+    )
+    first = _run(question, seed, next(settling), progress)
+    if first.rest.interrupted:
+        return _report(question, seed, first.rest, first)
+    return _report(question, seed, first.rest, _run(question, seed, next(settling), progress))
+
+
+def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
+    run = Run(start, question.files.__getitem__, question.where, seed, question.sampling)
+    run.take_all(question.scenario, progress)
+    return run
 
 
 # -- the difference -----------------------------------------------------------------------------------------------
 
 
-def _report(name: str, seed: int, before: Settled, run: Run) -> WhatIf:
+def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after = run.rest
     return WhatIf(
-        name=name,
+        name=question.scenario.name,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
         steps=tuple(run.steps),
         changes=tuple(_changes(before, after)),
         balance=tuple(_balance(before.cluster, after.cluster)),
+        compared=tuple(question.configurations),
         not_replayed=left_out(Scheduler(changed(after.cluster, pods=()))),
         interrupted=after.interrupted,
     )

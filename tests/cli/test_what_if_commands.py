@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
     assert "Pods are affected: 2 created" in found.out
     scenario.write_text("steps: [{drain: {nodes: [n9]}}]")
     found = run("whatif", "-f", cluster, str(scenario))
-    assert (found.code, found.err.startswith('error: step 1 (drain): node "n9" not found')) == (2, True)
+    assert (found.code, f'error: {scenario}: step 1 (drain): node "n9" not found' in found.err) == (2, True)
     assert run("whatif", "-f", cluster).code == 2
 
 
@@ -191,3 +192,65 @@ def test_an_interrupted_simulation_tells_what_is_known() -> None:
     assert runs.interrupted
     assert runs.variation is not None
     assert runs.variation.runs == 3
+
+
+CROWDED = [*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pods"),
+    [(("drain", "n1"), {"d/r2"}), (("failures", "--nodes"), {"d/r2"}), (("whatif", "-"), {"d/r2"})],
+    ids=["drain", "failures", "whatif"],
+)
+def test_the_names_of_the_pods_without_a_node(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], pods: set[str]
+) -> None:
+    """r2 needs four cores, and n2 has one left; r1 fits."""
+    text = io.TextIOWrapper(io.BytesIO(b"steps: [{fail: {nodes: [n1]}}]"))
+    monkeypatch.setattr("sys.stdin", text)
+    found = run(*arguments, "-f", write(*CROWDED), "-o", "name")
+    assert found.code == 1
+    assert pods <= set(found.out.split())
+
+
+def test_capacity_names_no_pods(run: Run, files: list[str]) -> None:
+    found = run("capacity", *files, "-o", "name")
+    assert (found.code, found.err) == (2, "error: a Capacity has no list of pods (-o json has everything)\n")
+
+
+def test_a_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
+    found = run("capacity", "-f", write(*CLUSTER), "-f", write(deployment(1, "9"), name="big.json"), "-o", "csv")
+    (row,) = csv.DictReader(io.StringIO(found.out))
+    assert (row["shape"], row["fits"], row["node"], row["pods"]) == ("Deployment default/api", "0", "", "0")
+    assert row["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+@pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
+def test_what_to_try_next_can_be_typed(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    found = run(*command, "-f", write(*CROWDED), "-o", "json")
+    (line,) = json.loads(found.out)["next"]
+    echo, scenario, pipe, _, *arguments = shlex.split(line)
+    assert (echo, pipe) == ("echo", "|")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(scenario.encode())))
+    assert run(*arguments).out.startswith("Pods are affected:")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
+def test_processes_and_runs(run: Run, write: Write, command: list[str], jobs: str) -> None:
+    cluster = write(*CLUSTER)
+    alone = run(*command, "-f", cluster, "--runs", "3", "--jobs", "1", "-o", "json")
+    found = run(*command, "-f", cluster, "--runs", "3", "--jobs", jobs, "-o", "json")
+    assert (found.code, found.out) == (0, alone.out)
+    assert json.loads(found.out)["runs"] == 3
+    assert run(*command, "-f", cluster, "--runs", "0").code == 2
+
+
+def test_nodes_outside_of_all_zones_are_told(run: Run, write: Write) -> None:
+    outside = node("n3", "a")
+    outside["metadata"]["labels"] = {}
+    found = run("failures", "-f", write(*CLUSTER, outside))
+    assert "1 node belongs to no zone: n3; no label tells one, so none of the losses takes them" in found.out
+    assert "N-2 safe per pair of zones: no" in run("failures", "--zones", "--pairs", "-f", write(*CLUSTER)).out

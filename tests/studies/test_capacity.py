@@ -88,3 +88,18 @@ def test_nothing_to_try() -> None:
         fits()
     with pytest.raises(UsageError, match="DaemonSet web runs once on each node"):
         fits(workload("DaemonSet"))
+
+
+def test_whom_the_next_one_would_evict() -> None:
+    """kube-scheduler would preempt, and says nothing of preemption then; the answer does not count on it."""
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    objects = [node("n1"), replica("r1", "n1", "1"), gold]
+    (found,) = fits(pod("p", cpu="4", priorityClassName="gold"), objects=objects)
+    assert (found.fits, found.message, found.evicts) == (0, "0/1 nodes are available: 1 Insufficient cpu.", ("d/r1",))
+    (found,) = fits(pod("p", cpu="4"), objects=objects)
+    assert (found.fits, found.evicts) == (0, ())
+
+
+def test_no_nodes() -> None:
+    (found,) = fits(pod("p"), objects=[])
+    assert (found.fits, found.message) == (0, "no nodes available to schedule pods")

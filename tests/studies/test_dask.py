@@ -11,9 +11,14 @@ from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.failures import Failures
+from kschedctl.studies.capacity import capacity
+from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
 from kschedctl.studies.parallel import Workers
+from kschedctl.studies.several import ask_each
 from kschedctl.studies.simulate import simulate
+from kschedctl.studies.whatif import whatif
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 
@@ -37,7 +42,33 @@ def test_runs(address: str) -> None:
     assert there.to_dict() == simulate(cluster, [manifest], runs=6).to_dict()
 
 
+def test_what_varies_over_runs(address: str) -> None:
+    """Drains, capacity and scenarios: the same bytes as from this process."""
+    cluster, there = Cluster.from_objects(random_cluster(Random(4))), Workers(dask=address)
+    assert (
+        drain(cluster, ["n1", "n2"], runs=4, workers=there).to_dict() == drain(cluster, ["n1", "n2"], runs=4).to_dict()
+    )
+    shape = workload("Deployment", "other")
+    assert capacity(cluster, [shape], runs=4, workers=there).to_dict() == capacity(cluster, [shape], runs=4).to_dict()
+    files = {"web.yaml": [shape]}
+    steps = {"steps": [{"apply": {"files": ["web.yaml"]}}, {"fail": {"zone": "a"}}]}
+    found = [whatif(cluster, steps, read=files.__getitem__, runs=4, workers=w).to_dict() for w in (there, Workers(2))]
+    assert found == 2 * [whatif(cluster, steps, read=files.__getitem__, runs=4).to_dict()]
+
+
 def test_no_scheduler_there() -> None:
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with quickly, pytest.raises(UsageError, match="no Dask scheduler answers"):
         failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
+
+
+def test_several_clusters(address: str) -> None:
+    clusters = {str(seed): Cluster.from_objects(random_cluster(Random(seed))) for seed in range(3)}
+
+    def ask(cluster: Cluster, workers: Workers, progress: object) -> Failures:
+        return failures(cluster, "node", workers=workers)
+
+    found = ask_each(ask, lambda report: bool(report.safe), clusters, Workers(dask=address))
+    assert {answer.cluster: answer.document for answer in found.answers} == {
+        name: failures(cluster, "node") for name, cluster in clusters.items()
+    }

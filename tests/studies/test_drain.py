@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import Drain
+from kschedctl.reports.simulation import Spread
 from kschedctl.studies.drain import drain
+from kschedctl.studies.parallel import Workers
 
 
 def drained(objects: list[Json], *nodes: str) -> Drain:
@@ -86,3 +92,129 @@ def test_nodes_are_drained_together() -> None:
     """n2 is cordoned from the beginning, so that nothing moves there first."""
     objects = [node("n1"), node("n2"), node("n3"), replica("r1", "n1"), replica("r2", "n2")]
     assert {m.target for m in drained(objects, "n1", "n2").moved} == {"n3"}
+
+
+def guarded(allowed: int, healthy: int, desired: int) -> Json:
+    found = budget(allowed)
+    found["status"] = {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired}
+    return found
+
+
+def sick(name: str, **spec: Any) -> Json:
+    found = replica(name, "n1", **spec)
+    found["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return found
+
+
+def test_a_budget_tells_by_how_much_it_falls_short() -> None:
+    report = drained([node("n1"), node("n2"), guarded(0, 2, 3), replica("r1", "n1")], "n1")
+    why = "PodDisruptionBudget d/b allows no disruption now: it needs 3 healthy pods and has 2"
+    assert [(b.pod, b.why, b.budgets) for b in report.blocked] == [("d/r1", why, ("d/b",))]
+
+
+@pytest.mark.parametrize(
+    ("healthy", "desired", "moves"), [(2, 2, True), (1, 2, False), (0, 0, False)], ids=["enough", "few", "none wanted"]
+)
+def test_unhealthy_pods_may_go_while_the_healthy_suffice(healthy: int, desired: int, moves: bool) -> None:
+    """eviction.go, IfHealthyBudget: currentHealthy >= desiredHealthy and desiredHealthy > 0."""
+    report = drained([node("n1"), node("n2"), guarded(0, healthy, desired), sick("r1")], "n1")
+    assert (len(report.moved), len(report.blocked)) == (int(moves), int(not moves))
+
+
+def test_a_successor_of_a_sick_pod_lets_a_healthy_one_go() -> None:
+    """Two healthy pods of two that are needed: once the third runs again, one may go."""
+    objects = [node("n1"), node("n2"), node("n3"), guarded(0, 2, 2)]
+    report = drained([*objects, replica("r1", "n1"), sick("r2"), replica("r3", "n3")], "n1")
+    assert {moved.pod for moved in report.moved} == {"d/r1", "d/r2"}
+
+
+def test_a_shortage_is_made_up_first() -> None:
+    """One healthy pod of two that are needed: the sick one goes (AlwaysAllow), its successor makes two, not more."""
+    always = guarded(0, 1, 2)
+    always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+    report = drained([node("n1"), node("n2"), always, replica("r1", "n1"), sick("r2")], "n1")
+    assert [moved.pod for moved in report.moved] == ["d/r2"]
+    assert report.blocked[0].why.endswith("it needs 2 healthy pods and has 2")
+
+
+def test_a_pod_that_goes_already_spends_no_budget() -> None:
+    leaving = replica("r1", "n1")
+    leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    report = drained([node("n1"), node("n2", cpu="1"), budget(1), leaving, replica("r2", "n1")], "n1")
+    assert [moved.pod for moved in report.moved] == ["d/r2"]
+    assert (report.lost, report.blocked) == ((), ())
+
+
+def test_who_has_to_make_room_looks_for_another_node() -> None:
+    objects = [node("n1"), node("n2"), node("n3", cpu="3", taints=[{"key": "k", "effect": "NoSchedule"}])]
+    tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+    low, high = replica("low", "n2", "3", **tolerant), replica("high", "n1", "4", priority=10)
+    report = drained([*objects, low, high], "n1")
+    assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
+    assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
+    report = drained([*objects[:2], low, high], "n1")
+    assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
+    assert [group.pods for group in report.unplaced] == [("d/low",)]
+
+
+def test_runs() -> None:
+    """The first of two pods takes either node; the second, which needs all of n3, fits if it was n2."""
+    ties = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
+    ties[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
+    cluster = Cluster.from_objects([*ties, replica("r1", "n1", "1"), large])
+    report = drain(cluster, ["n1"], runs=16)
+    assert (report.runs, report.over_runs["moved"], report.over_runs["unplaced"]) == (16, Spread(1, 2), Spread(0, 1))
+    assert not report.safe
+    assert drain(cluster, ["n1"], runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
+class Interrupting:
+    """The user presses Ctrl-C after the second pod."""
+
+    def begin(self, what: str, total: int) -> Callable[[int], None]:
+        seen = iter(range(total))
+
+        def done(number: int) -> None:
+            if next(seen) == 1:
+                raise KeyboardInterrupt
+
+        return done
+
+
+def test_an_interrupted_drain_tells_what_was_not_tried() -> None:
+    objects = [node("n1"), node("n2"), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drain(Cluster.from_objects(objects), ["n1"], progress=Interrupting())
+    assert (len(report.moved), report.untried, report.blocked) == (2, 2, ())
+    assert (report.interrupted, report.drained, report.safe) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "moved"),
+    [
+        ({"maxUnavailable": 0}, 0),
+        ({"maxUnavailable": "1%"}, 3),  # rounded up to 1, and each successor runs before the next one goes
+        ({"minAvailable": 3}, 0),
+        ({"minAvailable": "50%"}, 3),  # 2 of 3
+        ({"minAvailable": "67%"}, 0),  # 3 of 3
+        ({}, 0),
+    ],
+    ids=str,
+)
+def test_a_budget_from_a_manifest_gets_its_status(spec: Json, moved: int) -> None:
+    """Nobody has counted for it yet: three pods, all healthy. Both kinds of percentages are rounded up."""
+    new = budget(0)
+    new["spec"] |= spec
+    del new["status"]
+    report = drained([node("n1"), node("n2"), new, *(replica(f"r{i}", "n1") for i in range(3))], "n1")
+    assert (len(report.moved), len(report.blocked)) == (moved, 3 - moved)
+
+
+def test_an_empty_selector_guards_the_whole_namespace() -> None:
+    """In evictions, that is; kube-scheduler's preemption takes it for one that selects nothing."""
+    every = guarded(0, 1, 1)
+    every["spec"]["selector"] = {}
+    unlabelled = replica("r1", "n1")
+    unlabelled["metadata"]["labels"] = {}
+    report = drained([node("n1"), node("n2"), every, unlabelled], "n1")
+    assert report.blocked[0].budgets == ("d/b",)

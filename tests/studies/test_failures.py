@@ -11,6 +11,7 @@ from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.simulation import Spread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Simulation
 from kschedctl.studies.edits import returns
@@ -123,3 +124,60 @@ def test_processes_give_the_same_results() -> None:
     cluster = Cluster.from_objects(random_cluster(Random(3)))
     alone = failures(cluster, "node")
     assert failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
+
+
+def test_pending_pods_are_not_counted() -> None:
+    objects = [*zones(3), pod("waits", cpu="9"), replica("waits-too", cpu="9")]
+    assert failures(Cluster.from_objects(objects)).safe
+
+
+def test_nodes_that_belong_nowhere_are_named() -> None:
+    odd = node("odd")
+    del odd["metadata"]["labels"][ZONE]
+    report = failures(Cluster.from_objects([*zones(3), odd]))
+    assert (report.outside, report.safe) == (("odd",), True)
+
+
+def test_two_of_one() -> None:
+    with pytest.raises(UsageError, match="there is one node only, and no two to lose"):
+        failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+        "alpha.eksctl.io/nodegroup-name",
+        "karpenter.sh/nodepool",
+        "kubernetes.azure.com/agentpool",
+        "doks.digitalocean.com/node-pool",
+        "kops.k8s.io/instancegroup",
+    ],
+)
+def test_pools_by_the_labels_of_providers(label: str) -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": {label: f"p{i % 2}"}}} for i in range(3)]
+    found = losses(Cluster.from_objects(nodes), "pool")
+    assert [(loss.name, loss.nodes) for loss in found] == [("p0", ("n0", "n2")), ("p1", ("n1",))]
+
+
+def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
+    """n1 is full of a pod of low priority; that of n0 drives it away, and n2 is too small for it."""
+    low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
+    report = failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
+    worst = report.failures[0]
+    assert (worst.name, worst.displaced, worst.evicted, worst.unplaced) == ("n0", 1, 1, 1)
+    assert worst.reasons[0].pods == ("d/low",)
+
+
+def test_runs_show_the_worst() -> None:
+    """The first of two pods takes n1 or n2; the second, which needs all of n2, fits if it was n1."""
+    objects = [node("n0", cpu="8"), node("n1", cpu="2"), node("n2", cpu="2")]
+    objects[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
+    cluster = Cluster.from_objects([*objects, replica("r1", "n0"), large])
+    report = failures(cluster, "node", runs=16)
+    worst = report.failures[0]
+    assert (worst.name, worst.unplaced, worst.over_runs["unplaced"]) == ("n0", 1, Spread(0, 1))
+    assert not report.safe
+    assert failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()

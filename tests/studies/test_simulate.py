@@ -39,11 +39,49 @@ def test_a_deployment_spread_over_zones() -> None:
         (workload("Job", spec={"suspend": True}), []),
         (pod("bare"), ["bare"]),
         ({**workload("CronJob"), "spec": {"jobTemplate": {"spec": workload("Job")["spec"]}}}, ["web-0-0"]),
+        ({**workload("CronJob"), "spec": {"suspend": True, "jobTemplate": {"spec": workload("Job")["spec"]}}}, []),
+        ({**workload("Job"), "metadata": {"generateName": "run-", "namespace": "d"}}, ["run-0-0"]),
+        ({**workload("ReplicaSet"), "metadata": {"generateName": "rs-", "namespace": "d"}}, ["rs-0-0"]),
+        ({**workload("Job"), "apiVersion": "batch.volcano.sh/v1alpha1"}, []),
     ],
-    ids=["ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "suspended", "Pod", "CronJob"],
+    ids=[
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+        "DaemonSet",
+        "Job",
+        "suspended",
+        "Pod",
+        "CronJob",
+        "suspended CronJob",
+        "generated name",
+        "generated name of a ReplicaSet",
+        "another vendor's Job",
+    ],
 )
 def test_what_controllers_make(manifest: Json, names: list[str]) -> None:
     assert sorted(run(THREE_ZONES, manifest).placements) == [f"d/{name}" for name in names]
+
+
+def test_generated_names_differ() -> None:
+    manifest = {"kind": "Pod", "metadata": {"generateName": "p-", "namespace": "d"}, "spec": pod_spec()}
+    assert sorted(run(THREE_ZONES, manifest, manifest).placements) == ["d/p-0", "d/p-1"]
+
+
+def test_a_template_that_names_a_node_passes_the_scheduler_by() -> None:
+    """Three cores are asked of two; kube-scheduler never sees these pods."""
+    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec(nodeName="n2"))
+    report = run([node("n1"), node("n2", cpu="2")], manifest)
+    assert set(report.placements.values()) == {"n2"}
+    assert (report.placed, report.unplaced) == (3, 0)
+    cpu = next(r for r in report.headroom if r.resource == "cpu")
+    assert cpu.requested_after == 3000
+
+
+def test_a_namespace_that_is_not_there_is_told() -> None:
+    there = {"kind": "Namespace", "metadata": {"name": "shop"}}
+    assert run([*THREE_ZONES, there], pod("p")).assumed == ("namespace d is created, without labels",)
+    assert not run(THREE_ZONES, pod("p")).assumed
 
 
 def test_daemons_run_where_they_tolerate_and_match() -> None:
@@ -74,6 +112,19 @@ def test_preemption_evicts_and_takes_the_place() -> None:
     assert {(e.by, e.node, e.priority, e.workload) for e in report.evicted} == {
         ("d/urgent", "n1", 0, "Deployment d/web")
     }
+
+
+def test_what_becomes_of_the_evicted() -> None:
+    """Each needs 2 cores where 3 are left: one of those that are made again fits, and a bare pod is nobody's."""
+    classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
+    owned = [replica(f"r{i}", "n1", "2") for i in range(2)]
+    there = {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "priorityClassName": "high"}
+    report = run(
+        [node("n1", cpu="6"), node("n2", cpu="3"), *classes, *owned, pod("bare", "n1", "2")], pod("u", cpu="6", **there)
+    )
+    assert sorted((e.pod, e.fate, e.target) for e in report.evicted if e.pod == "d/bare") == [("d/bare", "Lost", "")]
+    assert sorted((e.fate, e.target) for e in report.evicted if e.pod != "d/bare") == [("Moved", "n2"), ("Pending", "")]
+    assert (report.placed, report.unplaced, report.placements) == (1, 0, {"d/u": "n1"})
 
 
 def test_budgets_are_spent_by_preemption() -> None:

@@ -13,7 +13,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.schema import FOLDER, scenario_text, schema_of
+from kschedctl.reports.simulation import Spread
 from kschedctl.reports.whatif import WhatIf
+from kschedctl.studies.parallel import Workers
 from kschedctl.studies.scenario import load_scenario
 from kschedctl.studies.whatif import compare, whatif
 
@@ -89,6 +91,18 @@ def test_scale_up_and_down() -> None:
     assert changes(down) == {("r1", "Gone", "n1", ""), ("r2", "Gone", "n1", "")}
 
 
+def member(name: str, node_name: str = "n1") -> Json:
+    return pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
+
+
+def test_a_stateful_set_is_scaled_by_ordinal() -> None:
+    objects = [node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
+    step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
+    assert changes(run(step, objects=objects)) == {("db-2", "Gone", "n1", ""), ("db-10", "Gone", "n1", "")}
+    step["scale"]["replicas"] = 5
+    assert changes(run(step, objects=objects[:-1])) == {(f"db-{i}", "Created", "", "n1") for i in (3, 4)}
+
+
 def test_manifests_are_applied() -> None:
     report = run({"apply": {"manifests": [workload("Deployment", "db", {"replicas": 2})]}})
     assert {c.pod for c in report.changes} == {"d/db-new-0", "d/db-new-1"}
@@ -101,7 +115,20 @@ def test_a_priority_class_lets_pods_preempt() -> None:
     step = {
         "priorityClass": {"name": "gold", "value": 100, "workloads": [{"kind": "Pod", "namespace": "d", "name": "p"}]}
     }
-    assert changes(run(step, objects=objects)) == {("p", "NewlyScheduled", "", "n1"), ("r1", "Gone", "n1", "")}
+    assert changes(run(step, objects=objects)) == {("p", "NewlyScheduled", "", "n1"), ("r1", "NewlyPending", "n1", "")}
+
+
+def test_whom_a_manifest_drives_away_looks_for_another_node() -> None:
+    important = pod("p", cpu="4", priorityClassName="gold")
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    objects = [gold, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    report = run({"apply": {"manifests": [important]}}, objects=objects)
+    assert {(c.change, c.before, c.after) for c in report.changes} == {
+        ("Created", "", "n1"),
+        ("Moved", "n1", "n2"),
+        ("NewlyPending", "n1", ""),
+    }
+    assert (report.steps[0].placed, report.steps[0].evicted, report.pending) == (2, 2, (0, 1))
 
 
 PACKED = {
@@ -135,6 +162,27 @@ def test_two_configurations_compared() -> None:
     assert report.compared == ("even.yaml", "packed.yaml")
 
 
+def test_the_balance_of_zones() -> None:
+    """n1 offers 4 cores and n2 2: 2.1 of 4 are requested in zone a, of 2 in zone b once n1 is gone."""
+    report = run({"fail": {"nodes": ["n1"]}}, {"addNodes": {"like": "n2", "name": "x"}})
+    assert [(d.domain, d.nodes, d.pods, d.requested["cpu"]) for d in report.balance] == [
+        ("a", (1, 0), (3, 0), (52.5, 0.0)),
+        ("b", (1, 2), (0, 2), (0.0, 50.0)),
+    ]
+
+
+def test_runs() -> None:
+    """The first of two pods takes n2 or n3; the second, which needs all of n3, fits if it was n2."""
+    objects = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
+    objects[2]["metadata"]["labels"]["disk"] = "ssd"
+    large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
+    objects += [replica("r1", "n1"), large]
+    step = {"fail": {"nodes": ["n1"]}}
+    report = run(step, objects=objects, runs=16)
+    assert (report.runs, report.over_runs) == (16, {"Moved": Spread(1, 2), "NewlyPending": Spread(0, 1)})
+    assert run(step, objects=objects, runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
 def test_steps_follow_each_other() -> None:
     steps = [{"addNodes": {"like": "n1", "name": "new"}}, {"drain": {"nodes": ["n1"]}}, {"fail": {"nodes": ["new-0"]}}]
     report = run(*steps)
@@ -157,12 +205,31 @@ def test_steps_follow_each_other() -> None:
         ([{"priorityClass": {"name": "gold"}}], 'step 1 (priorityClass): no PriorityClass "gold"'),
         ([{"addNodes": {"count": 1}}], "step 1 (addNodes): either like or template"),
         ([{"taint": {"nodes": ["n1"], "add": [{"key": "k"}]}}], "step 1 (taint): a taint to add has an effect"),
+        ([{"explode": {}}], "step 1 (explode): no such step; there are cordon, uncordon, taint, label, addNodes"),
+        (
+            [{"label": {"nodes": ["n1"], "labels": {"a": 5}}}],
+            "step 1 (label), labels.a: 5 is not of type string or null",
+        ),
+        ([{"label": {"nodes": ["n1"], "labels": {"a b": "c"}}}], 'step 1 (label): labels: "a b=c" is no label'),
+        ([{"label": {"nodes": ["n1"], "labels": {"a": "b/c"}}}], 'step 1 (label): labels: "a=b/c" is no label'),
+        ([{"apply": {}}], "step 1 (apply): no manifests"),
+        ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): "x.yaml" cannot be read'),
+        ([{"scale": {"kind": "DaemonSet", "name": "x", "replicas": 1}}], "step 1 (scale): kind: a DaemonSet has no"),
+        ([{"cordon": {"selector": "a in (b"}}], "step 1 (cordon): unable to parse requirement"),
+        ([{"drain": {"nodes": ["n11"]}}], 'step 1 (drain): node "n11" not found (did you mean n1?)'),
     ],
 )
 def test_errors_name_the_step(steps: list[Json], message: str) -> None:
     with pytest.raises(KschedctlError) as raised:
         run(*steps)
     assert str(raised.value).startswith(message)
+
+
+def test_errors_name_the_file() -> None:
+    with pytest.raises(KschedctlError, match=r'^what\.yaml: step 1 \(drain\): node "n9" not found'):
+        whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": ["n9"]}}]}, where="what.yaml")
+    with pytest.raises(KschedctlError, match=r"^what\.yaml: step 1 \(drain\), nodes: 5 is not"):
+        whatif(Cluster.from_objects(CLUSTER), {"steps": [{"drain": {"nodes": 5}}]}, where="what.yaml")
 
 
 def test_a_document_of_another_kind() -> None:

@@ -1,0 +1,52 @@
+"""One question about the cluster that the options name, or about each of several snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Output, Source
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import Run, exit_code
+from kschedctl.cli.source import load
+from kschedctl.cluster import Cluster
+from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.several import ask_each
+
+Subject = TypeVar("Subject")
+
+
+class Asked(NamedTuple):
+    """A cluster, and the options that name it."""
+
+    source: Source
+    cluster: Cluster
+
+
+def sources(source: Source) -> dict[str, Source]:
+    """By the name of the snapshot, of which there may be several."""
+    return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
+
+
+def clusters(source: Source) -> dict[str, Asked]:
+    """What the options name, each snapshot by its name. Raises KschedctlError."""
+    return {name: Asked(each, load(each)) for name, each in sources(source).items()}
+
+
+def answer(
+    run: Run,
+    output: Output,
+    subjects: dict[str, Subject],
+    ask: Callable[[Subject, Workers, Progress], Any],
+    good: Callable[[Any], bool],
+) -> Answer:
+    """What ``ask`` says of the only subject, or of each; ``good`` tells whether that is what one hopes for."""
+    with bars() as progress:
+        if len(subjects) == 1:
+            (subject,) = subjects.values()
+            report = ask(subject, run.workers, progress)
+            return output.answer(report, exit_code(good(report), report.interrupted))
+        answers = ask_each(ask, good, subjects, run.workers, progress)
+        return output.answer(answers, exit_code(answers.good, answers.interrupted))

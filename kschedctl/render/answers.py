@@ -1,0 +1,44 @@
+"""The page of Answers: what is said of each cluster in a line, then each answer in full."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import (
+    Column,
+    Heading,
+    Marked,
+    Page,
+    Paragraph,
+    Style,
+    Table,
+    Tone,
+    count,
+    marked,
+    paragraph,
+)
+from kschedctl.render.renderers import page_of
+from kschedctl.reports.answers import Answers
+
+
+def answers_page(report: Answers, style: Style) -> Page:
+    """How many are good, a line for each, and their pages."""
+    good = sum(answer.good for answer in report.answers)
+    tone = Tone.GOOD if report.good else Tone.BAD
+    verdict = Marked(f"Good in {good:,} of {count(report.asked, 'cluster')}", tone)
+    told = [f"(interrupted after {len(report.answers):,})"] if report.interrupted else []
+    pages = {answer.cluster: page_of(answer.document, style) for answer in report.answers}
+    rows = tuple(
+        (
+            answer.cluster,
+            Marked("yes", Tone.GOOD) if answer.good else Marked("no", Tone.BAD),
+            _first_line(pages[answer.cluster]),
+        )
+        for answer in report.answers
+    )
+    columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
+    blocks = [block for name, page in pages.items() for block in (Heading(name), *page)]
+    return (paragraph(verdict, *told), Table(columns, rows), *blocks)
+
+
+def _first_line(page: Page) -> str:
+    first = next((block for block in page if isinstance(block, Paragraph)), None)
+    return " ".join(marked(part).text for part in first.parts) if first else ""

@@ -1,0 +1,29 @@
+"""The answers to one question about several clusters, as a document: apiVersion kschedctl.dev/v1, kind Answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.reports.explanation import Document
+
+
+class ClusterAnswer(Document, frozen=True):
+    """``good``: the answer is what one hopes for, and the command would exit with 0. ``document`` tells its kind."""
+
+    cluster: str
+    good: bool
+    document: Any
+
+
+class Answers(Document, frozen=True):
+    """In the order in which the clusters were named; those that the user ``interrupted`` are left out."""
+
+    answers: tuple[ClusterAnswer, ...]
+    asked: int
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Answers"
+
+    @property
+    def good(self) -> bool:
+        return not self.interrupted and all(answer.good for answer in self.answers)

@@ -1,0 +1,83 @@
+"""One question about several snapshots: each is answered as it would be alone, wherever the work is done."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import Run, Write
+from test_what_if_commands import deployment, node, running
+
+from kschedctl.reports.schema import DOCUMENTS, schema_of
+
+QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
+
+
+@pytest.fixture
+def snapshots(run: Run, write: Write) -> dict[str, str]:
+    """A roomy and a tight cluster, saved to files."""
+    clusters = {
+        "roomy": [node("n1", "a"), node("n2", "b"), running("r1", "n1")],
+        "tight": [node("n1", "a"), node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
+    }
+    files = {}
+    for name, objects in clusters.items():
+        source = write(*objects, name=f"{name}.json")
+        files[name] = source.replace(".json", ".ksnap")
+        assert run("snapshot", "save", "-f", source, "-o", files[name]).code == 0
+    return files
+
+
+@pytest.fixture
+def question(request: pytest.FixtureRequest, write: Write, tmp_path: Path) -> list[str]:
+    manifest = ["-f", write(deployment(3), name="api.json")]
+    scenario = tmp_path / "scenario.json"
+    scenario.write_text(json.dumps({"steps": [{"drain": {"nodes": ["n1"]}}]}))
+    asked = {"simulate": manifest, "capacity": [*manifest, "--max", "3"], "drain": ["n1"], "whatif": [str(scenario)]}
+    return [request.param, *asked.get(request.param, [])]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, indirect=True)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_each_is_answered_as_it_would_be_alone(
+    run: Run, snapshots: dict[str, str], question: list[str], jobs: str
+) -> None:
+    both = [part for file in snapshots.values() for part in ("--snapshot", file)]
+    found = run(*question, *both, "--jobs", jobs, "-o", "json")
+    document = json.loads(found.out)
+    jsonschema.validate(document, schema_of(DOCUMENTS["answers"]))
+    assert (found.code, [answer["good"] for answer in document["answers"]]) == (1, [True, False])
+    for answer, file in zip(document["answers"], snapshots.values(), strict=True):
+        alone = run(*question, "--snapshot", file, "-o", "json")
+        assert (answer["cluster"], answer["good"]) == (file, alone.code == 0)
+        assert answer["document"] == json.loads(alone.out)
+
+
+def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
+    both = [part for file in snapshots.values() for part in ("--snapshot", file)]
+    lines = run("drain", "n1", *both).out.splitlines()
+    assert lines[0] == "Good in 1 of 2 clusters"
+    assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
+    rows = list(csv.DictReader(io.StringIO(run("drain", "n1", *both, "-o", "csv").out)))
+    assert [(row["cluster"], row["pod"], row["to"]) for row in rows] == [
+        (snapshots["roomy"], "d/r1", "n2"),
+        (snapshots["tight"], "d/r1", ""),
+    ]
+
+
+def test_errors_name_the_snapshot(run: Run, snapshots: dict[str, str], write: Write) -> None:
+    assert run("snapshot", "save", "-f", write(node("other", "a")), "-o", snapshots["tight"]).code == 0
+    both = [part for file in snapshots.values() for part in ("--snapshot", file)]
+    found = run("drain", "n1", *both)
+    assert found.code == 2
+    assert found.err.startswith(f"error: {snapshots['tight']}: ")
+
+
+def test_other_commands_take_one(run: Run, snapshots: dict[str, str]) -> None:
+    both = [part for file in snapshots.values() for part in ("--snapshot", file)]
+    found = run("explain", *both)
+    assert (found.code, found.err) == (2, "error: --snapshot: this command looks at one cluster (name one snapshot)\n")

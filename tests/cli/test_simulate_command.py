@@ -1,0 +1,139 @@
+"""`simulate` as users call it: what charts hold besides workloads, namespaces, errors, what is said first and last."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from conftest import Run, Write, node, pod
+
+Json = dict[str, Any]
+NODES = [node("n1"), node("n2")]
+
+
+def deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
+    body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": body}
+
+
+def running(name: str) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f", "controller": True}
+    found = pod(name, uid=name, nodeName="n1")
+    found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5f"}, "ownerReferences": [owner]}
+    return found
+
+
+def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
+    hook = pod("try", cpu="100m")
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    migration = pod("migrate", cpu="100m")
+    migration["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}
+    other = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "r"}, "spec": {}}
+    chart = write(deployment("web", 1), hook, migration, other, name="chart.json")
+    found = run("simulate", "-f", write(*NODES), "-f", chart, "-o", "json")
+    assert json.loads(found.out)["placements"].keys() == {"default/web-new-0", "default/migrate"}
+    assert found.err.splitlines() == [
+        "note: left out, as kinds that scheduling does not read and that make no pods here: 1 Rollout",
+        "note: left out, as Helm creates them neither on install nor on upgrade: Pod default/try",
+    ]
+
+
+def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
+    """The pod comes once, and finds the claim beside it."""
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    late = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, **late}
+    bare = pod("bare", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    del bare["metadata"]["namespace"]
+    found = run("simulate", "-f", write(*NODES, storage), "-f", write(bare, claim, name="a.json"), "-n", "shop")
+    assert found.out.startswith("All scheduled: 1 of 1 pod gets a node\n")
+    assert "Pod shop/bare" in found.out
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (deployment("web", -1), "items[0].spec.replicas: must be greater than or equal to 0"),
+        ({**deployment("web", 1), "metadata": {}}, "items[0].metadata.name: required"),
+        (deployment("web", 1, "1x"), "items[0].spec.template.spec.containers[0].resources.requests.cpu: quantities"),
+        (deployment("web", "3"), "items[0].spec.replicas: expected int, got str"),  # type: ignore[arg-type]
+    ],
+    ids=["negative", "no name", "quantity", "type"],
+)
+def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest: Json, message: str) -> None:
+    path = write(manifest, name="bad.json")
+    found = run("simulate", "-f", write(*NODES), "-f", path)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"error: {path}: document 1, {message}")
+    assert found.err.count("\n") == 1
+
+
+def test_a_class_that_is_not_there_names_the_workload(run: Run, write: Write) -> None:
+    found = run(
+        "simulate", "-f", write(*NODES), "-f", write(deployment("web", 1, priorityClassName="gold"), name="a.json")
+    )
+    assert found.err == "error: Deployment default/web: no PriorityClass with name gold was found\n"
+
+
+def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:
+    found = run("simulate", "--demo", "-f", write(pod("p", uid="u")))
+    assert (found.code, "remove metadata.uid" in found.err) == (2, True)
+
+
+def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
+    files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(deployment("web", 1, "5"), name="web.json")]
+    found = run("simulate", *files, "--rollout")
+    assert (found.code, found.out.splitlines()[0]) == (
+        1,
+        "1 pod not scheduled: 0 of 1 pod gets a node, 1 rollout stuck",
+    )
+    assert "stuck: 0 of 1 new pods run, 1 old ones are left" in " ".join(found.out.split())
+    plain = run("simulate", *files).out
+    commands = [line.strip() for line in plain.splitlines() if line.startswith("  kschedctl ")]
+    assert [command.split()[1] for command in commands] == ["capacity", "simulate"]
+    assert commands[1].endswith("--rollout")
+
+
+def test_the_worst_of_several_runs_counts(run: Run, write: Write) -> None:
+    """The small pod takes one of two nodes that are alike; the large one needs n1."""
+    small, large = pod("small", "1"), pod("large", "4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    found = run("simulate", "-f", write(*NODES), "-f", write(small, large, name="a.json"), "--runs", "8", "--jobs", "1")
+    assert found.code == 1
+    assert found.out.startswith("0 to 1 pods not scheduled: 1 to 2 of 2 pods get a node")
+
+
+@pytest.mark.parametrize("width", ["80", "160"])
+def test_no_line_is_wider_than_the_terminal(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    cluster, chart = write(*NODES), write(deployment("web", 12), name="web.json")
+    run_wide = run("simulate", "-f", cluster, "-f", chart, "-o", "json")
+    assert json.loads(run_wide.out)["unplaced"] == 4
+    monkeypatch.setenv("COLUMNS", width)
+    found = run("simulate", "-f", cluster, "-f", chart)
+    table = [line for line in found.out.splitlines() if not line.startswith("  kschedctl ")]
+    assert max(map(len, table)) <= int(width)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("runs", ["1", "4"])
+def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
+    """Also where other processes do the work, which takes many seconds more."""
+    cluster, web = write(*NODES), write(deployment("web", 300_000, "1m"), name="web.json")
+    program = [sys.executable, "-c", "import sys; from kschedctl.cli.main import main; sys.exit(main())"]
+    arguments = ["simulate", "-f", cluster, "-f", web, "--runs", runs, "--jobs", "2"]
+    with subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (130, "")
+    assert "Traceback" not in out
