@@ -57,7 +57,7 @@ class KindOfPod:
         self.local.bring_up(self.tied)
         local = self.local.scores if self.always is None else self.local.scores + self.always
         if not (sampling or self.moving_filters or self.fixed_scores or self.moving_scores):
-            fitting = self.local.fitting if self.always is None else int(np.count_nonzero(local >= 0))
+            fitting = int(np.count_nonzero(local >= 0))
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0

@@ -43,9 +43,8 @@ NOWHERE: Rows = np.empty(0, np.int64)
 class LocalScores:
     """For pods that request what ``info`` does and count on their nodes as kind ``number`` does. Arrays are (N,).
 
-    ``scores``: weighted and added up, REFUSED where the pod does not fit; ``fitting`` counts the others. ``ahead``
-    (N, AHEAD): what ``scores`` will be when the next such pods come to the node, the entries before ``step`` being
-    past. Raises PluginError.
+    ``scores``: weighted and added up, REFUSED where the pod does not fit. ``ahead`` (N, AHEAD): what ``scores`` will be
+    when the next such pods come to the node, the entries before ``step`` being past. Raises PluginError.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Snapshot) -> None:
@@ -56,7 +55,7 @@ class LocalScores:
         nodes = len(view.nodes)
         self.scores, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, AHEAD), np.int64)
         self.step = np.full(nodes, AHEAD, np.int8)
-        self.fitting, self.placed = nodes, 0
+        self.placed = 0
         self.seen = len(view.trail)
         self._set(view.nodes.rows, self._compute(view.nodes.rows))
 
@@ -85,9 +84,7 @@ class LocalScores:
         step = self.step[row]
         if step == AHEAD:
             return False
-        score = self.ahead[row, step]
-        self.fitting -= bool(score < 0 <= self.scores[row])
-        self.scores[row], self.step[row] = score, step + 1
+        self.scores[row], self.step[row] = self.ahead[row, step], step + 1
         return True
 
     def _next(self, latest: int, tied: Rows) -> Rows:
@@ -105,7 +102,6 @@ class LocalScores:
         self.ahead[coming], self.step[coming] = found[count:].reshape(-1, AHEAD), 0
 
     def _set(self, rows: Rows, scores: Scores) -> None:
-        self.fitting += int(np.count_nonzero(scores >= 0) - np.count_nonzero(self.scores[rows] >= 0))
         self.scores[rows], self.step[rows] = scores, AHEAD
 
     def _compute(self, rows: Rows, more: Rows | None = None) -> Scores:

@@ -6,7 +6,7 @@ requested_to_capacity_ratio.go and plugins/helper/shape_score.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -47,6 +47,20 @@ class Usage:
             return Column(none, none)
         return Column(self.view.allocatable[:, column], self.requested[:, column])
 
+    def leaves(self, requests: Mapping[str, int]) -> bool:
+        """Whether every node has as much left of everything, and room for a pod more."""
+        view, wanted = self.view, tuple(requests.items())
+        needed = view.memo((Usage, wanted), lambda: _needed(requests, view))
+        return needed is not None and not (needed > view.allocatable - self.requested).any()
+
+
+def _needed(requests: Mapping[str, int], view: Snapshot) -> Amounts | None:
+    """(R,): the requests of a pod, and 1 of pods; None when some is of a resource that the snapshot does not know."""
+    if not requests.keys() <= view.resources.keys():
+        return None
+    needed: Amounts = view.matrix([{**requests, names.PODS: 1}])[0]
+    return needed
+
 
 def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False) -> list[int]:
     """What the pod requests of each resource; ``nonzero`` counts containers without cpu or memory with a default."""
@@ -69,12 +83,10 @@ def node_usage(
     view, wanted = usage.view, tuple(requests)
     key = (node_usage, tuple(resources), wanted)
     columns, unknown, from_devices, more = view.memo(key, lambda: _columns(resources, wanted, view))
-    grid = rows[:, None], columns
-    allocatable, used = view.allocatable[grid], usage.requested[grid]
+    allocatable, used = _grid(view.allocatable, rows, columns, view), _grid(usage.requested, rows, columns, view)
     if unknown is None and allocatable.all():  # the usual case, in fewer steps
         return used + more, used, allocatable
-    if unknown is not None:
-        allocatable[:, unknown] = 0
+    allocatable = allocatable.copy() if unknown is None else np.where(unknown, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
     for i, name in from_devices:
         if devices.backs(name):
@@ -85,9 +97,14 @@ def node_usage(
     return requested, used, allocatable
 
 
+def _grid(matrix: Matrix, rows: Rows, columns: Rows | slice, view: Snapshot) -> Amounts:
+    """(F, X): some rows and columns, not to be written to."""
+    return matrix[:, columns] if rows is view.nodes.rows else matrix[rows][:, columns]
+
+
 def _columns(
     resources: Sequence[ResourceSpec], requests: Sequence[int], view: Snapshot
-) -> tuple[Rows, npt.NDArray[np.bool_] | None, list[tuple[int, str]], Amounts]:
+) -> tuple[Rows | slice, npt.NDArray[np.bool_] | None, list[tuple[int, str]], Amounts]:
     """The column of each resource; which do not count, None for none; which devices may give; the requests."""
     wanted = [r.name for r in resources]
     skipped = [request == 0 and names.is_scalar(name) for name, request in zip(wanted, requests, strict=True)]
@@ -97,7 +114,10 @@ def _columns(
     ]
     devices = [(i, name) for i, name in enumerate(wanted) if not skipped[i] and names.is_dra_extended(name)]
     found = np.array(columns, np.int64)
-    return found, found < 0 if -1 in columns else None, devices, np.array(requests, np.int64)
+    unknown = found < 0 if -1 in columns else None
+    side_by_side = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
+    at = slice(columns[0], columns[-1] + 1) if side_by_side else found
+    return at, unknown, devices, np.array(requests, np.int64)
 
 
 def least_allocated(strategy: ScoringStrategy, requested: Amounts, allocatable: Amounts) -> Scores:

@@ -47,6 +47,8 @@ class NodeResourcesFit:
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         requests: dict[str, int] = required_state(state, self.name, "PreFilter")
         usage = Usage(view, view.requested, view.requests, delta)
+        if usage.leaves(requests):
+            return
         pods = usage.of(names.PODS)
         full = pods.used >= pods.allocatable
         if full.any():
