@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import msgspec
@@ -142,7 +143,7 @@ class Cluster:
         Raises InputError for a document whose fields have the wrong type.
         """
         found: dict[str, list[api.Struct]] = {}
-        for document in _flatten(objects):
+        for document in flatten(objects):
             kind = str(document.get("kind", ""))
             if kind in FIELDS:
                 found.setdefault(kind, []).append(convert(document))
@@ -153,6 +154,19 @@ class Cluster:
         if isinstance(self.pods, PodTable):
             return self.pods.find(namespace, name)
         return next((p for p in self.pods if (p.metadata.namespace, p.metadata.name) == (namespace, name)), None)
+
+    def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
+        """The objects of a field, such as ``services``, that are in a namespace; looked through once."""
+        if field not in self._by_namespace:
+            found: dict[str, list[Any]] = {}
+            for each in getattr(self, field):
+                found.setdefault(each.metadata.namespace, []).append(each)
+            self._by_namespace[field] = found
+        return self._by_namespace[field].get(namespace, ())
+
+    @cached_property
+    def _by_namespace(self) -> dict[str, dict[str, list[Any]]]:
+        return {}
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """The pods that have no node, in order."""
@@ -206,11 +220,12 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """The documents, those of Lists one by one."""
     for document in documents:
         items = document.get("items")
         if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
-            yield from _flatten(items)
+            yield from flatten(items)
         else:
             yield document
 

@@ -196,6 +196,12 @@ def identity(workload: Struct) -> tuple[str, str, str]:
     return kind, meta.namespace or DEFAULT_NAMESPACE, meta.name or f"{meta.generate_name}0"
 
 
+def title(workload: Struct) -> str:
+    """``Deployment shop/web``."""
+    kind, namespace, name = identity(workload)
+    return f"{kind} {namespace}/{name}"
+
+
 def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     """The pods of a workload: replicas, or for a DaemonSet one for each node that it would run on."""
     kind, namespace, name = identity(workload)
@@ -224,7 +230,7 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
             pods = _job(workload.spec, name, namespace)
         case CronJob() if not workload.spec.suspend:
             pods = _job(workload.spec.job_template.spec, f"{name}-0", namespace)
-    return Made(f"{kind} {namespace}/{name}", pods, claims, owner)
+    return Made(title(workload), pods, claims, owner)
 
 
 def _replica_set(deployment: Deployment) -> Replicated:

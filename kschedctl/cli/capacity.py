@@ -8,12 +8,13 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
-from kschedctl.cli.manifests import Application, read_manifests
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, View, with_options
 from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
 from kschedctl.studies import capacity as study
+from kschedctl.studies.manifests import in_files
 from kschedctl.studies.parallel import Progress, Workers
 
 
@@ -23,9 +24,7 @@ def capacity(
     source: Source,
     run: Run,
     view: View,
-    namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
-    ] = None,
+    namespace: Namespace = None,
     most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
@@ -38,7 +37,9 @@ def capacity(
     options = {**run.options(), "most": most}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
-        return study.capacity(application.cluster, application.manifests, workers=workers, progress=progress, **options)
+        _, cluster, manifests, places = application
+        with in_files(places):
+            return study.capacity(cluster, manifests, workers=workers, progress=progress, **options)
 
     def enough(report: Capacity) -> bool:
         return all(shape.fits >= (most or 1) for shape in report.shapes)

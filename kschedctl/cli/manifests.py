@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+import typer
 
 from kschedctl.api.objects import Pod, Resources, Struct
-from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods
+from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
 from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
 from kschedctl.cli.source import load, tell_read
@@ -20,17 +21,22 @@ from kschedctl.scheduler.feature_gates import KUBE_VERSION
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
-from kschedctl.sources.typed import typed
+from kschedctl.sources.typed import typed as typed_document
+from kschedctl.studies.manifests import NOT_INSTALLED
 
 log = logging.getLogger(__name__)
+Namespace = Annotated[
+    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
+]
 
 
 class Application(NamedTuple):
-    """A cluster that ``source`` names, and manifests to apply to it."""
+    """A cluster that ``source`` names, and manifests to apply; ``places``: ``Pod shop/web`` -> where it stands."""
 
     source: Source
     cluster: Cluster
     manifests: list[Struct]
+    places: dict[str, str]
 
 
 def read_manifests(source: Source, namespace: str | None) -> dict[str, Application]:
@@ -45,30 +51,31 @@ def read_manifests(source: Source, namespace: str | None) -> dict[str, Applicati
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
     _tell_left_out(found)
-    return {name: Application(each, *_applied(each, found, namespace)) for name, each in sources(source).items()}
+    return {name: _applied(each, found, namespace) for name, each in sources(source).items()}
 
 
-def _applied(source: Source, found: ReadResult, namespace: str | None) -> tuple[Cluster, list[Struct]]:
+def _applied(source: Source, found: ReadResult, namespace: str | None) -> Application:
     """The cluster with what the files hold for it, and the manifests that they hold."""
     written = [m for m in found.manifests if makes_pods(m.document)]
     pods = {_key(m.document["metadata"]) for m in written if m.document["kind"] == "Pod"}  # not those of long lists
-    workloads = [_typed(manifest) for manifest in written if not is_not_installed(manifest.document)]
+    typed = [(_typed(manifest), str(manifest.place)) for manifest in written if not is_not_installed(manifest.document)]
     others: list[Any] = found.objects.get("Pod", [])
+    workloads = [workload for workload, _ in typed]
     workloads += [pod for pod in others if (pod.metadata.namespace, pod.metadata.name) not in pods]
     objects = {**found.objects, "Pod": [workload for workload in workloads if _exists(workload)]}
-    new = [workload for workload in workloads if not _exists(workload)]
     own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
     around = replace(source, filename=[])
     cluster = Cluster() if own else load(around, namespace)
     if around.live and cluster.picture and not namespace:
         namespace = cluster.picture.namespace
-    if namespace:
-        new = [_in_namespace(workload, namespace) for workload in new]
-        objects = {
-            kind: some if kind in CLUSTER_SCOPED else [_in_namespace(each, namespace) for each in some]
-            for kind, some in objects.items()
-        }
-    return _cluster_of(source, found, objects) if own else cluster.with_objects(objects), new
+    objects = {
+        kind: some if kind in CLUSTER_SCOPED else [_in_namespace(each, namespace) for each in some]
+        for kind, some in objects.items()
+    }
+    cluster = _cluster_of(source, found, objects) if own else cluster.with_objects(objects)
+    new = [_in_namespace(workload, namespace) for workload in workloads if not _exists(workload)]
+    places = {title(_in_namespace(workload, namespace)): place for workload, place in typed}
+    return Application(source, cluster, new, places)
 
 
 def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
@@ -87,13 +94,13 @@ def _tell_left_out(found: ReadResult) -> None:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
     hooks = [describe(m.document) for m in found.manifests if makes_pods(m.document) and is_not_installed(m.document)]
     if hooks:
-        log.warning("note: left out, as Helm creates them neither on install nor on upgrade: %s", ", ".join(hooks))
+        log.warning("note: %s: %s", NOT_INSTALLED, ", ".join(hooks))
 
 
 def _typed(manifest: Manifest) -> Struct:
     """Raises InputError that names file, document and field."""
     document, place = manifest
-    workload: Any = typed(document, str(document["kind"]), place, KINDS)
+    workload: Any = typed_document(document, str(document["kind"]), place, KINDS)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     check_quantities(_quantities(workload), lambda: place)
@@ -125,8 +132,8 @@ def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
-def _in_namespace(obj: Any, namespace: str) -> Any:
-    """The object in this namespace, unless it names one itself."""
-    if obj.metadata.namespace:
+def _in_namespace(obj: Any, namespace: str | None) -> Any:
+    """The object in this namespace, if there is one, unless it names one itself."""
+    if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))

@@ -22,8 +22,8 @@ def exit_code(good: bool, interrupted: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Where independent scenarios run."""
+class Run:
+    """How to run it, how often, and who does."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
     jobs: Annotated[
@@ -32,6 +32,12 @@ class Spread:
     dask: Annotated[
         str, typer.Option("--dask", metavar="ADDRESS", help="Spread them over the Dask cluster of this scheduler.")
     ] = ""
+    sampling: Annotated[
+        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
+    ] = False
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
+    ] = 1
 
     @property
     def workers(self) -> Workers:
@@ -39,18 +45,6 @@ class Spread:
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
-
-
-@dataclass(frozen=True)
-class Run(Spread):
-    """How to run it, and how often."""
-
-    sampling: Annotated[
-        bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
-    ] = False
-    runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
-    ] = 1
 
     def options(self) -> dict[str, Any]:
         """As the studies take them. Raises UsageError."""

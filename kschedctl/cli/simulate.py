@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
-from kschedctl.cli.manifests import Application, read_manifests
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import Run
@@ -18,6 +18,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.simulation import Simulation
 from kschedctl.scheduler.simulation import UNSCHEDULABLE
 from kschedctl.studies import simulate as study
+from kschedctl.studies.manifests import in_files
 from kschedctl.studies.parallel import Progress, Workers
 
 
@@ -27,9 +28,7 @@ def simulate(
     source: Source,
     run: Run,
     result: Output,
-    namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
-    ] = None,
+    namespace: Namespace = None,
     rollout: Annotated[
         bool,
         typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
@@ -49,8 +48,9 @@ def simulate(
     options = {**run.options(), "rollout": rollout, "pending": pending}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Simulation:
-        source, cluster, manifests = application
-        report = study.simulate(cluster, manifests, workers=workers, progress=progress, **options)
+        source, cluster, manifests, places = application
+        with in_files(places):
+            report = study.simulate(cluster, manifests, workers=workers, progress=progress, **options)
         return replace(report, next=tuple(_next(report, source, namespace)))
 
     return answer(run, result, applications, ask, _all_scheduled)

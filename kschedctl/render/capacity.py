@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from kschedctl.render.explanation import eliminations_section, not_replayed_lines
-from kschedctl.render.page import Column, Marked, Page, Style, Table, Tone, count, paragraph, section, shown_first
-from kschedctl.render.simulation import headroom_section, names
+from kschedctl.render.explanation import eliminations_section
+from kschedctl.render.over_runs import spread_text
+from kschedctl.render.page import (
+    Column,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    count,
+    names,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.render.sections import headroom_section, interruption, not_replayed_lines
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 
 NODES_SHOWN = 10
@@ -12,14 +25,12 @@ NODES_SHOWN = 10
 
 def capacity_page(report: Capacity, style: Style) -> Page:
     """One part for each shape."""
-    interrupted = (paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then"),)
     shapes = [block for shape in report.shapes for block in _shape(shape, style)]
-    return (*(interrupted if report.interrupted else ()), *not_replayed_lines(report.not_replayed), *shapes)
+    return (*interruption(report.interrupted), *not_replayed_lines(report.not_replayed), *shapes)
 
 
 def _shape(shape: ShapeCapacity, style: Style) -> Page:
-    found = shape.over_runs
-    number = f"{found.least:,} to {found.most:,}" if found and found.least != found.most else f"{shape.fits:,}"
+    number = spread_text(shape.over_runs) if shape.over_runs else f"{shape.fits:,}"
     more = "or more" if shape.limited else "more"
     tone = Tone.GOOD if shape.fits else Tone.BAD
     on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""

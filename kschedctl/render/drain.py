@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kschedctl.render.explanation import not_replayed_lines
 from kschedctl.render.over_runs import over_runs_section
 from kschedctl.render.page import (
     Bullets,
     Cell,
     Column,
-    Command,
     Marked,
     Page,
     Paragraph,
@@ -18,11 +14,20 @@ from kschedctl.render.page import (
     Table,
     Tone,
     count,
+    first_rows,
+    names,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.simulation import ROWS_SHOWN, SHOW_ALL, evicted_section, headroom_section, names, unplaced_section
+from kschedctl.render.sections import (
+    ROWS_SHOWN,
+    evicted_section,
+    headroom_section,
+    interruption,
+    next_section,
+    not_replayed_lines,
+    unplaced_section,
+)
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 
 WORDS = {"unplaced": "fit nowhere else", "blocked": "cannot be evicted", "evicted": "make room on other nodes"}
@@ -32,7 +37,8 @@ WORDS = {"unplaced": "fit nowhere else", "blocked": "cannot be evicted", "evicte
 def drain_page(report: Drain, style: Style) -> Page:
     """All sections that have something to say."""
     return (
-        *_verdict(report),
+        *interruption(report.interrupted),
+        _verdict(report),
         *not_replayed_lines(report.not_replayed),
         *_blocked(report.blocked, style),
         *unplaced_section(report.unplaced, style),
@@ -45,13 +51,11 @@ def drain_page(report: Drain, style: Style) -> Page:
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
         *over_runs_section(report.runs, report.over_runs, WORDS),
-        *(section("Next", *map(Command, report.next)) if report.next else ()),
+        *next_section(report.next),
     )
 
 
-def _verdict(report: Drain) -> Iterator[Paragraph]:
-    if report.interrupted:
-        yield paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then")
+def _verdict(report: Drain) -> Paragraph:
     price = "Drained at a price:" if report.drained else "Cannot be drained:"
     if report.safe:
         word = Marked("Safe to drain:", Tone.GOOD)
@@ -70,13 +74,13 @@ def _verdict(report: Drain) -> Iterator[Paragraph]:
         (report.staying, "pod stays with its node", "pods stay with their nodes"),
     )
     told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
-    yield paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}")
+    return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}")
 
 
 def _blocked(blocked: tuple[BlockedPod, ...], style: Style) -> Page:
     if not blocked:
         return ()
-    shown, note = shown_first(blocked, None if style.wide else ROWS_SHOWN, SHOW_ALL)
+    shown, note = first_rows(blocked, style, ROWS_SHOWN)
     rows = tuple((pod.pod, pod.node, pod.why) for pod in shown)
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
     return section("Cannot be evicted", Table(columns, rows, note))
@@ -85,7 +89,7 @@ def _blocked(blocked: tuple[BlockedPod, ...], style: Style) -> Page:
 def _moved(moved: tuple[MovedPod, ...], style: Style) -> Page:
     if not moved:
         return ()
-    shown, note = shown_first(moved, None if style.wide else ROWS_SHOWN, SHOW_ALL)
+    shown, note = first_rows(moved, style, ROWS_SHOWN)
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (pod.pod, pod.source, pod.target, f"{pod.tied}" if pod.tied > 1 else "") for pod in shown
     )

@@ -22,6 +22,7 @@ from kschedctl.render.page import (
 from kschedctl.render.preemption import preemption_section
 from kschedctl.render.reservations import reservations_section
 from kschedctl.render.scores import scores_section
+from kschedctl.render.sections import not_replayed_lines
 from kschedctl.reports.explanation import Elimination, Explanation, NodeReport
 
 NODES_SHOWN = 10
@@ -49,11 +50,6 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
     yield paragraph(Marked(report.pod, Tone.STRONG), verdict, said or "")
     if report.headline not in ("", said):
         yield paragraph(report.headline)
-
-
-def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
-    """A line for each thing that could change the answer and was left out of it."""
-    return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
 
 
 def _before_nodes(report: Explanation) -> Page:

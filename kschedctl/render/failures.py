@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from kschedctl.render.explanation import not_replayed_lines
 from kschedctl.render.over_runs import spread_text
 from kschedctl.render.page import (
     Cell,
     Column,
-    Command,
     Marked,
     Page,
     Style,
     Table,
     Tone,
     count,
+    first_rows,
+    names,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.simulation import SHOW_ALL, names, unplaced_section
+from kschedctl.render.sections import next_section, not_replayed_lines, unplaced_section
 from kschedctl.reports.failures import Failure, Failures
 
 FAILURES_SHOWN = 20
@@ -41,7 +40,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *not_replayed_lines(report.not_replayed),
         *_ranking(report, style),
         *((paragraph("The worst,", Marked(f"{worst.name}:", Tone.STRONG)), *reasons) if worst and reasons else ()),
-        *(section("Next", *map(Command, report.next)) if report.next else ()),
+        *next_section(report.next),
     )
 
 
@@ -57,7 +56,7 @@ def _outside(report: Failures) -> Page:
 def _ranking(report: Failures, style: Style) -> Page:
     if not report.failures:
         return ()
-    shown, note = shown_first(report.failures, None if style.wide else FAILURES_SHOWN, SHOW_ALL)
+    shown, note = first_rows(report.failures, style, FAILURES_SHOWN)
     headings = ("nodes", "displaced", "not scheduled", "evicted", "lost")
     columns = (Column(report.unit, keep=True), *(Column(name, right=True) for name in headings))
     return section("The worst losses first", Table(columns, tuple(map(_row, shown)), note).without_empty_columns())

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from kschedctl.render.page import Column, Page, Table, section
-from kschedctl.reports.simulation import Spread
+from kschedctl.render.page import Column, Page, Table, count, section
+from kschedctl.reports.simulation import Spread, Variation
 
 
 def over_runs_section(runs: int, numbers: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
     """``words``: a number's name -> how it is told."""
     if not numbers:
         return ()
-    rows = tuple((words.get(name, name), spread_text(found)) for name, found in numbers.items())
-    columns = (Column("pods", keep=True), Column("over the runs", right=True))
-    return section(f"{runs:,} runs; what is shown besides is of the first", Table(columns, rows))
+    told = ((words.get(name, name), found) for name, found in numbers.items())
+    return section(f"{runs:,} runs; what is shown besides is of the first", _table(told))
+
+
+def variation_section(variation: Variation | None) -> Page:
+    """The numbers of a simulation, of its workloads, and of the domains in which they are not always the same."""
+    if variation is None:
+        return ()
+    told = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
+    told += [(f"{w.workload}: running", w.running) for w in variation.workloads]
+    told += [
+        (f"{w.workload}: {value}", found)
+        for w in variation.workloads
+        for values in w.domains.values()
+        for value, found in values.items()
+        if found.least != found.most
+    ]
+    title = f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
+    return section(title, _table(told))
+
+
+def _table(numbers: Iterable[tuple[str, Spread]]) -> Table:
+    rows = tuple((what, spread_text(found)) for what, found in numbers)
+    return Table((Column("pods", keep=True), Column("over the runs", right=True)), rows)
 
 
 def spread_text(found: Spread) -> str:

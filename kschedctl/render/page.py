@@ -150,3 +150,18 @@ def shown_first(rows: Sequence[Row], limit: int | None, how: str = "--nodes show
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""
     return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"
+
+
+def first_rows(rows: Sequence[Row], style: Style, limit: int) -> tuple[tuple[Row, ...], str]:
+    """The same for tables of which ``-o wide`` shows all rows."""
+    return shown_first(rows, None if style.wide else limit, "-o wide shows all")
+
+
+def names(found: Sequence[str], limit: int = 3) -> str:
+    """The first few of them.
+
+    >>> names(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(found) - limit:,} more" if len(found) > limit else ""
+    return ", ".join(found[:limit]) + more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.explanation import TONES, not_replayed_lines
+from kschedctl.render.explanation import TONES
 from kschedctl.render.page import (
     Cell,
     Column,
@@ -14,10 +14,11 @@ from kschedctl.render.page import (
     Table,
     Tone,
     count,
+    first_rows,
     paragraph,
     section,
-    shown_first,
 )
+from kschedctl.render.sections import next_section, not_replayed_lines
 from kschedctl.reports.pending import PendingGroup, PendingPods
 
 GROUPS_SHOWN, EXAMPLES_SHOWN = 25, 2
@@ -32,11 +33,11 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}"
     hints = report.hints or (report.groups[0].next,)
     table = section(title, _table(report.groups, style))
-    return (*not_replayed_lines(report.not_replayed), *table, *section("Next", *map(Command, hints)))
+    return (*not_replayed_lines(report.not_replayed), *table, *next_section(hints))
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
-    shown, note = shown_first(groups, None if style.wide else GROUPS_SHOWN, "-o wide shows all")
+    shown, note = first_rows(groups, style, GROUPS_SHOWN)
     columns = [Column("pods", right=True), Column("verdict", keep=True), Column("cause")]
     columns += [] if style.narrow else [Column("for example", keep=True)]
     columns += [Column("next")] if style.wide and not style.narrow else []

@@ -15,9 +15,9 @@ from kschedctl.render.page import (
     Table,
     Tone,
     count,
+    first_rows,
     paragraph,
     section,
-    shown_first,
 )
 from kschedctl.reports.snapshot import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 
@@ -76,7 +76,7 @@ def _counts(changes: tuple[ObjectChange, ...]) -> Table:
 
 
 def _changes(changes: tuple[ObjectChange, ...], style: Style) -> Table:
-    shown, note = shown_first(changes, None if style.wide else CHANGES_SHOWN, "-o wide shows all")
+    shown, note = first_rows(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _rows(change)]
     columns = (
         Column("kind"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kschedctl.render.explanation import not_replayed_lines
 from kschedctl.render.over_runs import over_runs_section
 from kschedctl.render.page import (
     Cell,
@@ -18,11 +17,11 @@ from kschedctl.render.page import (
     Table,
     Tone,
     count,
+    first_rows,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.simulation import SHOW_ALL, unplaced_section
+from kschedctl.render.sections import interruption, not_replayed_lines, unplaced_section
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import DomainBalance, PodChange, StepReport, WhatIf
 
@@ -40,6 +39,7 @@ WORDS = {
 def whatif_page(report: WhatIf, style: Style) -> Page:
     """All sections that have something to say."""
     return (
+        *interruption(report.interrupted),
         *_summary(report),
         *not_replayed_lines(report.not_replayed),
         *_steps(report.steps),
@@ -50,8 +50,6 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
 
 
 def _summary(report: WhatIf) -> Iterator[Paragraph]:
-    if report.interrupted:
-        yield paragraph(Marked("Interrupted:", Tone.WARNING), "this is what was known by then")
     if report.compared:
         yield paragraph("Before is", Marked(report.compared[0], Tone.STRONG), "after is", report.compared[1])
     numbers = Counter(change.change for change in report.changes)
@@ -83,7 +81,7 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
         return ()
     order = list(WORDS)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    shown, note = shown_first(first, None if style.wide else CHANGES_SHOWN, SHOW_ALL)
+    shown, note = first_rows(first, style, CHANGES_SHOWN)
     columns = (Column("pod", keep=True), Column("change"), Column("before", keep=True), Column("after", keep=True))
     rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
     return (*_waiting(changes, style), *section("Pods", Table(columns, rows, note).without_empty_columns()))

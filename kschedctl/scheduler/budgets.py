@@ -19,7 +19,7 @@ class Budgets:
 
     def __init__(self, view: Snapshot) -> None:
         self.view = view
-        self._spare = {_key(pdb): pdb.status.disruptions_allowed for pdb in view.cluster.pod_disruption_budgets}
+        self._spare = {key_of(pdb): spare(pdb) for pdb in view.cluster.pod_disruption_budgets}
 
     def of(self, position: int) -> tuple[str, ...]:
         """The budgets that select a pod."""
@@ -40,7 +40,7 @@ class Budgets:
         changed = {budget for position in positions for budget in self._count(position, by)}
         if changed:
             budgets = self.view.cluster.pod_disruption_budgets
-            found = [self._written(pdb) for pdb in budgets if _key(pdb) in changed]
+            found = [self._written(pdb) for pdb in budgets if key_of(pdb) in changed]
             self.view.cluster = self.view.cluster.with_objects({"PodDisruptionBudget": found})
 
     def _count(self, position: int, by: int) -> tuple[str, ...]:
@@ -50,8 +50,15 @@ class Budgets:
         return budgets
 
     def _written(self, pdb: PodDisruptionBudget) -> PodDisruptionBudget:
-        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.allowed(_key(pdb))))
+        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.allowed(key_of(pdb))))
 
 
-def _key(pdb: PodDisruptionBudget) -> str:
+def key_of(pdb: PodDisruptionBudget) -> str:
+    """``namespace/name``."""
     return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
+
+
+def spare(pdb: PodDisruptionBudget) -> int:
+    """By how many the healthy pods exceed those that the budget needs; negative when there are too few."""
+    status = pdb.status
+    return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)

@@ -10,6 +10,9 @@ from kschedctl.api.objects import OwnerReference, Service
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.pod_info import PodInfo
 
+OWNERS = {"ReplicaSet": "replica_sets", "StatefulSet": "stateful_sets"}
+"""Kind of apps/v1 whose selector counts -> field of the cluster."""
+
 
 def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
     """All requirements of the services that select the pod and of its owner, where that is known; maybe empty."""
@@ -20,8 +23,8 @@ def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
     if owner is None:
         return from_set(labels)
     if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
-        for controller in cluster.replication_controllers:
-            if _is(controller.metadata.namespace, controller.metadata.name, info, owner):
+        for controller in cluster.in_namespace("replication_controllers", info.namespace):
+            if controller.metadata.name == owner.name:
                 labels.update(controller.spec.selector)
     return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, cluster)))
 
@@ -30,23 +33,18 @@ def pod_services(info: PodInfo, cluster: Cluster) -> list[Service]:
     """The services of the pod's namespace that select it; one without a selector selects nothing."""
     return [
         service
-        for service in cluster.services
-        if service.metadata.namespace == info.namespace
-        and service.spec.selector
-        and service.spec.selector.items() <= info.labels.items()
+        for service in cluster.in_namespace("services", info.namespace)
+        if service.spec.selector and service.spec.selector.items() <= info.labels.items()
     ]
 
 
 def _owner_requirements(info: PodInfo, owner: OwnerReference, cluster: Cluster) -> tuple[Requirement, ...]:
-    kinds = {"ReplicaSet": cluster.replica_sets, "StatefulSet": cluster.stateful_sets}
-    for workload in kinds.get(owner.kind, ()) if owner.api_version == "apps/v1" else ():
-        if _is(workload.metadata.namespace, workload.metadata.name, info, owner):
+    if owner.api_version != "apps/v1" or owner.kind not in OWNERS:
+        return ()
+    for workload in cluster.in_namespace(OWNERS[owner.kind], info.namespace):
+        if workload.metadata.name == owner.name:
             try:
                 return from_label_selector(workload.spec.selector).requirements
             except SelectorError:
                 return ()
     return ()
-
-
-def _is(namespace: str, name: str, info: PodInfo, owner: OwnerReference) -> bool:
-    return (namespace, name) == (info.namespace, owner.name)

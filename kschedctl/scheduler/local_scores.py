@@ -68,7 +68,7 @@ class LocalScores:
         if seen == len(trail):
             return
         self.seen = len(trail)
-        row, number, sign = trail[-1]
+        row, number, sign = trail.latest
         came = sign > 0 and self.alike[number] == self.alike[self.number]
         self.placed += came
         if came and self.seen - seen == 1 and self._step(row):

@@ -8,7 +8,7 @@ fits nowhere is tried again as long as something else moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kschedctl.scheduler.budgets import Budgets
 from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidate, Candidates
@@ -73,11 +73,15 @@ class Simulation:
         self._failed: dict[int, int] = {}
         self._gates: dict[str, list[PreEnqueuePlugin]] = {}
 
-    def run(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
+    def run(self, positions: Iterable[int]) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
 
         Those that fit nowhere come last. When it is interrupted the rest was not tried, and ``interrupted`` is set.
         """
+        return self.explained(self.schedule(positions))
+
+    def schedule(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
+        """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
         found: list[Outcome] = []
         waiting = self.queue(positions)
         try:
@@ -86,7 +90,19 @@ class Simulation:
             self.interrupted = True
             done = {outcome.position for outcome in found}
             return found + [Outcome(position, NOT_TRIED) for position in waiting if position not in done]
-        return found + self._explained(waiting)
+        return found + [Outcome(position, UNSCHEDULABLE) for position in waiting]
+
+    def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """The outcomes, with why pods fit nowhere as things are now, where it is not said; asked once for each kind."""
+        messages: dict[int, str] = {}
+        found = []
+        for outcome in outcomes:
+            number = int(self.view.pods.info[outcome.position])
+            unknown = outcome.verdict == UNSCHEDULABLE and not outcome.message
+            if unknown and number not in messages:
+                messages[number] = self.message(outcome.position)
+            found.append(replace(outcome, message=messages[number]) if unknown else outcome)
+        return found
 
     def _rounds(self, waiting: list[int], found: list[Outcome], progress: Progress) -> list[int]:
         """Try all that wait as long as something moves; those that still wait in the end."""
@@ -211,17 +227,6 @@ class Simulation:
             if tied:
                 return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
         return None
-
-    def _explained(self, positions: Sequence[int]) -> list[Outcome]:
-        """Why the pods fit nowhere, as things are in the end; asked once for each kind."""
-        messages: dict[int, str] = {}
-        found = []
-        for position in positions:
-            number = int(self.view.pods.info[position])
-            if number not in messages:
-                messages[number] = self.message(position)
-            found.append(Outcome(position, UNSCHEDULABLE, message=messages[number]))
-        return found
 
     def message(self, position: int) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""

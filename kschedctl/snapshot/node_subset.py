@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
+
+import numpy as np
 
 from kschedctl.api.objects import Node, Taint
 from kschedctl.snapshot.nodes import Bools, ImageState, Ints, LabelColumn, NodeColumns, Rows
@@ -45,6 +48,24 @@ class NodeSubset(NodeColumns):
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         sets, of_node = self._of.declared_features
         return sets, of_node[self._rows]
+
+    def images(self, names: Collection[str]) -> list[ImageState | None]:
+        for name, state in zip(names, self._of.images(names), strict=True):
+            if name not in self._images:
+                self._images[name] = None if state is None else self._here(state)
+        return [self._images[name] for name in names]
+
+    def _here(self, state: ImageState) -> ImageState | None:
+        rows = self._row_of[state.rows]
+        kept = rows >= 0
+        return ImageState(rows[kept], state.sizes[kept]) if kept.any() else None
+
+    @cached_property
+    def _row_of(self) -> Ints:
+        """Row of the other columns -> row of these, -1 for none."""
+        found = np.full(len(self._of), -1, np.int32)
+        found[self._rows] = np.arange(len(self._rows))
+        return found
 
     def label(self, key: str) -> LabelColumn:
         if key not in self._labels:

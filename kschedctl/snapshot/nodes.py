@@ -71,10 +71,15 @@ class LabelColumn(Domains):
 
 
 class ImageState(NamedTuple):
-    """An image that some nodes hold: its size in bytes as the first of them reports it, and their rows."""
+    """An image that some nodes hold: their rows in the order in which they joined, and its size in bytes on each."""
 
-    size: int
     rows: Ints
+    sizes: Rows
+
+    @property
+    def size(self) -> int:
+        """As the first of the nodes reports it."""
+        return int(self.sizes[0])
 
 
 class NodeColumns:
@@ -86,6 +91,7 @@ class NodeColumns:
         self.index = {name: row for row, name in enumerate(self.names)}
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
+        self._all_images = False
         self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
@@ -111,20 +117,30 @@ class NodeColumns:
         return _distinct(node.status.declared_features for node in self.objects)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """The nodes that hold each of the images; None for one that no node holds. Looked up once for each name."""
-        wanted = set(names) - self._images.keys()
-        if wanted:
-            sizes: dict[str, int] = {}
-            rows: dict[str, dict[int, None]] = {name: {} for name in wanted}
-            for row in self._by_name:
-                for image in self.objects[row].status.images:
-                    for name in image.names:
-                        if name in wanted:
-                            sizes.setdefault(name, image.size_bytes)
-                            rows[name][row] = None
-            for name, found in rows.items():
-                self._images[name] = ImageState(sizes[name], np.array(list(found), np.int32)) if found else None
-        return [self._images[name] for name in names]
+        """The nodes that hold each of the images; None for one that no node holds.
+
+        The first question is for some images alone; who asks about others asks about many, so then all are looked up.
+        """
+        unknown = set(names) - self._images.keys()
+        if unknown and not self._all_images:
+            self._all_images = bool(self._images)
+            self._images |= dict.fromkeys(unknown) | self._held(None if self._all_images else unknown)
+        return [self._images.get(name) for name in names]
+
+    def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
+        """The images that nodes hold, of all or of those that are wanted."""
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for row in self._by_name:
+            for image in self.objects[row].status.images:
+                for name in image.names if wanted is None else wanted.intersection(image.names):
+                    rows, sizes = found.setdefault(name, ([], []))
+                    if not rows or rows[-1] != row:
+                        rows.append(row)
+                        sizes.append(image.size_bytes)
+        return {
+            name: ImageState(np.array(rows, np.int32), np.array(sizes, np.int64))
+            for name, (rows, sizes) in found.items()
+        }
 
     @cached_property
     def _by_name(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
@@ -12,14 +12,17 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.columns import nanoseconds_of, texts_column
-from kschedctl.api.labels import Selector
+from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+
+ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
+FEW_KINDS = 64
 
 _encode = msgspec.msgpack.Encoder().encode
 _spec_parts = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
@@ -47,6 +50,7 @@ class PodColumns:
             self.objects = [pod for pod in pods if not pod.terminated]
             self.node = np.array([rows.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
             self.info = np.array([self._intern(pod) for pod in self.objects], np.int32)
+        self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
 
     def __len__(self) -> int:
@@ -81,6 +85,20 @@ class PodColumns:
         affinities = ((i, info.spec.affinity) for i, info in enumerate(self.infos))
         return [i for i, a in affinities if a is not None and (a.pod_affinity or a.pod_anti_affinity)]
 
+    def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+        """The terms that may be about pods of a namespace, each with the info that has it.
+
+        ``of`` names the terms as PodInfo does: ``required_anti_affinity``, …
+        """
+        if of not in self._terms:
+            by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
+            for position in self.with_affinity:
+                for term in getattr(self.infos[position], of):
+                    for name in term.namespaces if term.namespace_selector.nothing else (None,):
+                        by_namespace.setdefault(name, []).append((term, position))
+            self._terms[of] = by_namespace
+        return self._terms[of].get(namespace, []) + self._terms[of].get(None, [])
+
     @cached_property
     def labelled(self) -> Bools:
         """(T,): with labels."""
@@ -98,13 +116,29 @@ class PodColumns:
         """(T,): the infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
+    def of_kinds(self, selected: Bools) -> npt.NDArray[np.int64]:
+        """The positions of the pods of the infos selected (T,), in any order."""
+        kinds = np.flatnonzero(selected)
+        if len(kinds) > FEW_KINDS:
+            return np.flatnonzero(selected[self.info])
+        order, starts = self._by_info
+        return np.concatenate([order[starts[kind] : starts[kind + 1]] for kind in kinds.tolist()] or [order[:0]])
+
+    @cached_property
+    def _by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The positions of all pods sorted by info, and where each info's begin."""
+        order = np.argsort(self.info, kind="stable")
+        return order, np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
+
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """(T,): the infos in the namespaces (None: in any) whose labels the selector matches."""
         key = (selector, namespaces)
         if key not in self._matches:
             sets, kinds = self._label_sets
             in_scope = (
-                range(len(sets)) if namespaces is None else [i for n in namespaces for i in self._sets_of.get(n, ())]
+                range(len(sets))
+                if namespaces is None
+                else [i for n in namespaces for i in self._may_match(selector, n)]
             )
             distinct = np.zeros(len(sets), np.bool_)
             distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
@@ -146,12 +180,20 @@ class PodColumns:
             ids.append(position)
         return sets, np.array(ids, np.int32)
 
+    def _may_match(self, selector: Selector, namespace: str) -> Iterable[int]:
+        """The label sets of a namespace, less those that lack the one label value that the selector wants."""
+        for requirement in selector.requirements:
+            if requirement.operator in ONE_OF and len(requirement.values) == 1:
+                return self._sets_with.get((namespace, requirement.key, requirement.values[0]), ())
+        return self._sets_with.get((namespace, "", ""), ())
+
     @cached_property
-    def _sets_of(self) -> dict[str, list[int]]:
-        """Namespace -> its distinct label sets."""
-        found: dict[str, list[int]] = {}
-        for number, (namespace, _) in enumerate(self._label_sets[0]):
-            found.setdefault(namespace, []).append(number)
+    def _sets_with(self) -> dict[tuple[str, str, str], list[int]]:
+        """Namespace, label and value -> the distinct label sets that have it; under the empty label all of them."""
+        found: dict[tuple[str, str, str], list[int]] = {}
+        for number, (namespace, labels) in enumerate(self._label_sets[0]):
+            for key, value in (*labels.items(), ("", "")):
+                found.setdefault((namespace, key, value), []).append(number)
         return found
 
     def _intern_table(self, table: PodTable) -> Ints:

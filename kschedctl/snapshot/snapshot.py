@@ -29,38 +29,12 @@ from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import Domains, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 from kschedctl.snapshot.pods import PodColumns
+from kschedctl.snapshot.trail import Tally, Trail
 
 Matrix = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 V = TypeVar("V")
-
-
-class Move(NamedTuple):
-    """A pod of a kind came to a node (sign 1) or left it (-1)."""
-
-    row: int
-    info: int
-    sign: int
-
-
-class Tally:
-    """Sums over the pods of each node, or domain, kept up to date along a trail of which ``seen`` moves are in."""
-
-    def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
-        self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
-
-    def copy(self) -> Tally:
-        return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
-
-    def brought_up(self, trail: Sequence[Move]) -> Counts:
-        """The sums after all moves."""
-        for row, info, sign in trail[self.seen :]:
-            slot = row if self.domains is None else self.domains.codes[row]
-            if slot >= 0:
-                self.sums[slot] += sign * self.weights[info]
-        self.seen = len(trail)
-        return self.sums
 
 
 class Repeated(Sequence[Pod]):
@@ -103,7 +77,7 @@ class Snapshot:
         self.pods = PodColumns(cluster.pods, self.nodes.index, self.stored, settings.requests)
         self._memo: dict[Hashable, Any] | None = None
         self._tallies: dict[Hashable, Tally] = {}
-        self._trail: list[Move] = []
+        self._trail = Trail()
         self.touched = np.zeros(len(self.nodes), np.int64)
         """(N,): how long the trail was after the last move to or from each node."""
 
@@ -171,8 +145,8 @@ class Snapshot:
     def sum_by_node(self, values: Counts) -> Counts:
         """(T, ...) by kind of pod -> (N, ...): added up over the pods of each node."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        counted = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
-        chosen = np.flatnonzero((self.pods.node >= 0) & counted[self.pods.info])
+        chosen = self.pods.of_kinds(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
+        chosen = chosen[self.pods.node[chosen] >= 0]
         np.add.at(total, self.pods.node[chosen], values[self.pods.info[chosen]])
         return total
 
@@ -229,7 +203,7 @@ class Snapshot:
         fork.pods.node = self.pods.node.copy()
         fork.requested, fork.nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
         fork._memo = {} if self._memo is None else self._memo
-        fork._trail, fork.touched = list(self._trail), self.touched.copy()
+        fork._trail, fork.touched = self._trail.copy(), self.touched.copy()
         fork._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         return fork
 
@@ -261,7 +235,7 @@ class Snapshot:
         fork.pods.node = row[self.pods.node]
         fork.allocatable = self.allocatable[kept]
         fork.requested, fork.nonzero_requested = self.requested[kept], self.nonzero_requested[kept]
-        fork._memo, fork._tallies, fork._trail = {}, {}, []
+        fork._memo, fork._tallies, fork._trail = {}, {}, Trail()
         fork.touched = np.zeros(len(kept), np.int64)
         for derived in ("_by_node", "_nominations", "_allocatable"):
             fork.__dict__.pop(derived, None)
@@ -273,6 +247,7 @@ class Snapshot:
         pods.start = np.append(pods.start, np.full(count, pods.start[position]))
         pods.objects = Repeated(pods.objects, pods.objects[position], count)
         pods.node = np.append(pods.node, np.full(count, -1, np.int32))
+        pods.__dict__.pop("_by_info", None)
         pods.info = np.append(pods.info, np.full(count, pods.info[position], np.int32))
         return range(known, known + count)
 
@@ -288,7 +263,7 @@ class Snapshot:
         self._moved(position, row, -1)
 
     @property
-    def trail(self) -> Sequence[Move]:
+    def trail(self) -> Trail:
         """What happened to a fork since it was made, in order."""
         return self._trail
 
@@ -300,7 +275,7 @@ class Snapshot:
             (self.nonzero_requested[row], self.nonzero_requests[info]),
         ):
             change(total, request, out=total)
-        self._trail.append(Move(row, info, sign))
+        self._trail.append(row, info, sign)
         self.touched[row] = len(self._trail)
         self.__dict__.pop("_by_node", None)
 

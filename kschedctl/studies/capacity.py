@@ -15,16 +15,16 @@ from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
-from kschedctl.reports.simulation import Spread
 from kschedctl.scheduler.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.snapshot import Snapshot
 from kschedctl.studies.creation import create
 from kschedctl.studies.edits import added
 from kschedctl.studies.eliminations import eliminations
+from kschedctl.studies.manifests import sort_out
+from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
 from kschedctl.studies.scene import Scene, left_out
-from kschedctl.studies.simulate import sort_out
 
 CLAIMING_PODS = 1000
 """Of pods that each need claims of their own no more are tried, unless asked for."""
@@ -79,21 +79,21 @@ def capacity(
 
 
 def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
-    numbers = [one.fits for one in found]
-    return found[0] if len(found) == 1 else replace(found[0], over_runs=Spread(min(numbers), max(numbers)))
+    return found[0] if len(found) == 1 else replace(found[0], over_runs=spread(one.fits for one in found))
 
 
 def prepare(
     cluster: Cluster, manifests: Iterable[Mapping[str, Any] | Struct], most: int | None, sampling: bool
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
-    workloads, objects = sort_out(manifests)
+    found = sort_out(manifests)
+    workloads = list(found.workloads.values())
     if not workloads:
         raise UsageError("no shape to try", hint="give a manifest of what makes pods, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
-    cluster = cluster.with_objects(objects)
+    cluster = cluster.with_objects(found.objects)
     creation = create(cluster, [_scaled(workload, 1) for workload in workloads])
     own = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
@@ -101,8 +101,8 @@ def prepare(
         if own[-1]:
             many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)])
             creation.pods[name] = many.pods[name]
-            for kind, found in many.objects.items():
-                creation.objects.setdefault(kind, []).extend(found)
+            for kind, objects in many.objects.items():
+                creation.objects.setdefault(kind, []).extend(objects)
     named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
     cluster = added(creation.applied(cluster), [pod for made in named.values() for pod in made])
     keys = [[pod.key for pod in made] for made in named.values()]

@@ -107,6 +107,6 @@ def share(amount: int | str, of: int, up: bool) -> int:
     if isinstance(amount, int):
         return amount
     if not re.fullmatch(r"[0-9]+%", amount):
-        raise InputError(f'maxSurge and maxUnavailable are numbers or percentages, not "{amount}"')
+        raise InputError(f'expected a number or a percentage, not "{amount}"')
     percent = int(amount.removesuffix("%"))
     return -(-percent * of // 100) if up else percent * of // 100

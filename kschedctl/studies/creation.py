@@ -178,9 +178,10 @@ def _with_resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Pod:
 def _resource_claims(pod: Pod, cluster: Cluster, found: Creation) -> Iterator[PodResourceClaimStatus]:
     known = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
-    templates = {(t.metadata.namespace, t.metadata.name): t for t in cluster.resource_claim_templates}
     for reference in pod.spec.resource_claims:
-        template = templates.get((meta.namespace, reference.resource_claim_template_name or ""))
+        wanted = meta.namespace, reference.resource_claim_template_name or ""
+        same = (t for t in cluster.resource_claim_templates if (t.metadata.namespace, t.metadata.name) == wanted)
+        template = next(same, None)
         if template is not None and reference.name not in known:
             name = f"{meta.name}-{reference.name}"
             claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owned_by(pod),))

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
-from kschedctl.reports.simulation import EvictedPod
 from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
-from kschedctl.studies.edits import owner_of, returns, workload_of
+from kschedctl.studies.edits import owner_of, workload_of
 from kschedctl.studies.eviction import Evictions
 from kschedctl.studies.nodes import cordoned
-from kschedctl.studies.over_runs import over_runs
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.over_runs import over_runs, try_seeds
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
 from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.settling import come_back
 
 STAYING = ("DaemonSet", "Node")
 
@@ -52,19 +52,16 @@ def drain(
     scene = Cordoned(cordoned(cluster, nodes), sampling, nodes=nodes)
     if runs == 1:
         return drain_once(scene, seed, progress)
-    results = run_all(_whole, scene, range(seed, seed + runs), workers, progress.begin("Runs", runs))
-    found = results.known
+    results = try_seeds(drain_once, scene, range(seed, seed + runs), workers, progress)
+    found, interrupted = results.known, results.interrupted
     if not found:
         raise KeyboardInterrupt
-    spreads = over_runs([_numbers(report) for report in found])
-    safe, drained = (all(getattr(report, name) for report in found) for name in ("safe", "drained"))
-    interrupted = results.interrupted
     return replace(
         found[0],
-        safe=safe and not interrupted,
-        drained=drained and not interrupted,
+        safe=not interrupted and all(report.safe for report in found),
+        drained=not interrupted and all(report.drained for report in found),
         runs=len(found),
-        over_runs=spreads,
+        over_runs=over_runs([_numbers(report) for report in found]),
         interrupted=interrupted,
     )
 
@@ -78,14 +75,6 @@ def _numbers(report: Drain) -> dict[str, int]:
     }
 
 
-def _whole(scene: Cordoned, seed: int) -> Drain:
-    """One of several runs, which is of no use when it is cut short."""
-    found = drain_once(scene, seed)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return found
-
-
 def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain:
     """The drain under one seed."""
     simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
@@ -94,7 +83,7 @@ def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods, names = simulation.view.pods.objects, simulation.view.nodes.names
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted = draining.evicted()
+    evicted = evictions(simulation, draining.preempting)
     blocked = tuple(draining.blocked())
     return Drain(
         nodes=tuple(scene.nodes),
@@ -181,25 +170,12 @@ class Draining:
             if (why := self._evictions.refusal(position))
         ]
 
-    def evicted(self) -> tuple[EvictedPod, ...]:
-        """The pods that had to make room, and what becomes of them."""
-        view = self.simulation.view
-
-        def told(pod: EvictedPod) -> EvictedPod:
-            position = view.pods.index[pod.pod]
-            row = int(view.pods.node[position])
-            waits = "Pending" if position in self.outcomes else "Lost"
-            return replace(pod, fate="Moved" if row >= 0 else waits, target=view.nodes.names[row] if row >= 0 else "")
-
-        return tuple(map(told, evictions(self.simulation, self.preempting)))
-
     def _evict(self, position: int) -> None:
         """One pod goes; its successor passes the queue at once, so that budgets recover as soon as they can."""
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        if returns(pod):
-            self.simulation.gone.remove(position)
+        if come_back(self.simulation, [position]):
             self._place([position])
         elif pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
@@ -224,6 +200,5 @@ class Draining:
         self._evictions.count(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
-            if returns(self.simulation.view.pods.objects[victim]):
-                self.simulation.gone.remove(victim)
-                self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
+        for victim in come_back(self.simulation, outcome.victims):
+            self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)

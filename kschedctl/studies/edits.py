@@ -62,13 +62,14 @@ def workload_of(pod: Pod) -> str:
     return f"{kind} {namespace}/{name}"
 
 
-def returns(pod: Pod) -> bool:
-    """Whether somebody makes the pod anew elsewhere once its node is gone.
+def is_made_again(pod: Pod) -> bool:
+    """Whether somebody makes the pod anew once it is gone: not a bare or a static one, nor one that is deleted."""
+    return owner_of(pod)[0] not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
 
-    A DaemonSet's pod belongs to its node, as a static one does; a bare pod is lost; one that is being deleted goes.
-    """
-    kind = owner_of(pod)[0]
-    return kind not in ("DaemonSet", "Node", "Pod") and pod.metadata.deletion_timestamp is None
+
+def returns(pod: Pod) -> bool:
+    """The same once its node is gone, to which a DaemonSet's pod belongs."""
+    return is_made_again(pod) and owner_of(pod)[0] != "DaemonSet"
 
 
 def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
+from kschedctl.errors import InputError
+from kschedctl.scheduler.budgets import key_of, spare
 from kschedctl.scheduler.simulation import Simulation
 from kschedctl.snapshot.snapshot import Snapshot
 from kschedctl.studies.changes import share
@@ -28,9 +30,9 @@ class Evictions:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         view = simulation.view
-        self._budgets = {_key(pdb): _with_status(pdb, view) for pdb in view.cluster.pod_disruption_budgets}
+        self._budgets = {key_of(pdb): _with_status(pdb, view) for pdb in view.cluster.pod_disruption_budgets}
         self._selectors = {name: _selector(pdb) for name, pdb in self._budgets.items()}
-        self._spare = {name: _spare(pdb) for name, pdb in self._budgets.items()}
+        self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
         self._of: dict[int, tuple[str, ...]] = {}
 
     def budgets_of(self, position: int) -> tuple[str, ...]:
@@ -85,16 +87,10 @@ class Evictions:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
-def _spare(pdb: PodDisruptionBudget) -> int:
-    """By how many the healthy pods exceed those that the budget needs; negative when there are too few."""
-    status = pdb.status
-    return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
-
-
 def _with_status(pdb: PodDisruptionBudget, view: Snapshot) -> PodDisruptionBudget:
     """The budget; one that is new gets the status that the disruption controller would give it.
 
-    Of the workloads that it covers all pods are there, for all that can be seen.
+    Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.
     """
     least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
     if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
@@ -102,10 +98,11 @@ def _with_status(pdb: PodDisruptionBudget, view: Snapshot) -> PodDisruptionBudge
     covered = view.pods.matching(_selector(pdb), frozenset((pdb.metadata.namespace,)))[view.pods.info]
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered).tolist()]
     healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
-    if most_away is not None:
-        desired = max(len(pods) - share(most_away, len(pods), up=True), 0)
-    else:
-        desired = share(least or 0, len(pods), up=True)
+    try:
+        away = share(most_away or 0, len(pods), up=True)
+        desired = share(least or 0, len(pods), up=True) if most_away is None else max(len(pods) - away, 0)
+    except InputError as error:
+        raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed))
 
@@ -125,7 +122,3 @@ def _ready(pod: Pod) -> bool:
 
 def _always(pdb: PodDisruptionBudget) -> bool:
     return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
-
-
-def _key(pdb: PodDisruptionBudget) -> str:
-    return f"{pdb.metadata.namespace}/{pdb.metadata.name}"

@@ -25,9 +25,9 @@ from kschedctl.studies.edits import owner_of, returns
 from kschedctl.studies.nodes import by_group, pool, zone_of
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.placements import evictions, pending_groups
+from kschedctl.studies.placements import pending_groups
 from kschedctl.studies.scene import Scene, left_out
-from kschedctl.studies.settling import run_on
+from kschedctl.studies.settling import run_on, victims
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
@@ -123,7 +123,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(evictions(simulation, outcomes)),
+        evicted=len(victims(outcomes)),
         lost=int((there & bare).sum()),
         reasons=pending_groups(simulation, outcomes, {}),
     )

@@ -114,12 +114,12 @@ def _on_processes(
         futures: dict[Future[Result], int] = {pool.submit(_run, task): i for i, task in enumerate(tasks)}
         for future in as_completed(futures):
             yield futures[future], future.result()
-    except (GeneratorExit, KeyboardInterrupt):
+    except BaseException:
         for worker in multiprocessing.active_children():  # else the program ends only when they do
             worker.terminate()
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)  # in full: what is left of it would fail while the program ends
 
 
 def _enter(scenario: Scenario[Any, Any, Any], context: Any) -> None:

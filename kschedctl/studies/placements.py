@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -66,20 +66,24 @@ def pending_groups(
     return tuple(UnplacedPods(*key, pods=tuple(pods)) for key, pods in groups.items())
 
 
-def evictions(simulation: Simulation, outcomes: Sequence[Outcome]) -> tuple[EvictedPod, ...]:
-    """The victims of preemption, in the order in which they went."""
+def evictions(simulation: Simulation, outcomes: Iterable[Outcome]) -> tuple[EvictedPod, ...]:
+    """The victims of preemption, in the order in which they went, and what became of them if nobody interrupted it."""
+    return tuple(_evicted(simulation, victim, outcome) for outcome in outcomes for victim in outcome.victims)
+
+
+def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPod:
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    return tuple(
-        EvictedPod(
-            pod=pods.objects[victim].key,
-            node=names[outcome.row],
-            by=pods.objects[outcome.position].key,
-            priority=pods.infos[pods.info[victim]].priority,
-            workload=workload_of(pods.objects[victim]),
-            budgets=simulation.budgets.of(victim),
-        )
-        for outcome in outcomes
-        for victim in outcome.victims
+    row = int(pods.node[victim])
+    fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"
+    return EvictedPod(
+        pod=pods.objects[victim].key,
+        node=names[outcome.row],
+        by=pods.objects[outcome.position].key,
+        priority=pods.infos[pods.info[victim]].priority,
+        workload=workload_of(pods.objects[victim]),
+        budgets=simulation.budgets.of(victim),
+        fate="" if simulation.interrupted else fate,
+        target=names[row] if row >= 0 and not simulation.interrupted else "",
     )
 
 

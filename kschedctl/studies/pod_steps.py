@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.priority import class_errors, priority_class
 from kschedctl.api.workloads import made_again
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import Cluster, flatten
 from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.studies.changes import ordinal
@@ -88,10 +88,10 @@ def configure(part: parts.Configure, cluster: Cluster, read: Files) -> Edit:
     return Edit(changed(cluster, configuration=documents[0]))
 
 
-def manifests_of(part: parts.Apply, read: Files) -> Iterator[Mapping[str, Any]]:
-    """The manifests of an apply step, those of Lists one by one."""
-    for document in (*(d for name in part.files for d in read(name)), *part.manifests):
-        if str(document.get("kind", "")).endswith("List"):
-            yield from document.get("items") or ()
-        else:
-            yield document
+def manifests_of(part: parts.Apply, read: Files) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The manifests of an apply step, those of Lists one by one, each with where it stands."""
+    for name in part.files:
+        for number, document in enumerate(read(name), 1):
+            yield from ((f"{name}: document {number}", manifest) for manifest in flatten((document,)))
+    for index, document in enumerate(part.manifests):
+        yield from ((f"manifests[{index}]", manifest) for manifest in flatten((document,)))

@@ -6,7 +6,7 @@ pkg/controller/daemon/update.go (v1.36). A pod counts as available as soon as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -158,24 +158,34 @@ def roll_out(
             before = len(view.trail)
             coming = {position: rollout for rollout in rollouts for position in rollout.advance()}
             owners |= coming
-            there = [position for position in coming if view.pods.node[position] >= 0]  # the template names the node
-            found |= {position: Outcome(position, SCHEDULED, int(view.pods.node[position])) for position in there}
             waiting |= dict.fromkeys(coming)
-            outcomes = simulation.run([p for p in waiting if view.pods.node[p] < 0], progress)
-            evicted = [victim for outcome in outcomes for victim in outcome.victims if victim in owners]
-            simulation.gone.difference_update(evicted)
-            found |= {outcome.position: outcome for outcome in outcomes}
-            found |= {victim: Outcome(victim, NOT_TRIED) for victim in evicted}
-            waiting |= dict.fromkeys(evicted)
+            latest = _one_round(simulation, waiting, owners.keys(), progress)
+            found |= latest
+            waiting |= dict.fromkeys(latest)
             for position in waiting:
                 if owner := owners[position]:
                     owner.take(position)
             waiting = {position: None for position in waiting if view.pods.node[position] < 0}
             moving = bool(coming) or len(view.trail) > before
+        return [*simulation.explained(found.values()), *_not_created(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         found = {position: Outcome(position, NOT_TRIED) for position in waiting} | found
     return [*found.values(), *_not_created(rollouts)]
+
+
+def _one_round(
+    simulation: Simulation, waiting: Iterable[int], own: Collection[int], progress: Progress | None
+) -> dict[int, Outcome]:
+    """The outcomes of all that wait, and of those of our ``own`` whom they drove away."""
+    nodes = simulation.view.pods.node
+    there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
+    found = {position: Outcome(position, SCHEDULED, int(nodes[position])) for position in there}
+    outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
+    evicted = [victim for outcome in outcomes for victim in outcome.victims if victim in own]
+    simulation.gone.difference_update(evicted)
+    found |= {outcome.position: outcome for outcome in outcomes}
+    return found | {victim: Outcome(victim, NOT_TRIED) for victim in evicted}
 
 
 def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:

@@ -5,7 +5,7 @@ Whom preemption drives away passes the queue too, where somebody makes the pod a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Outcome, Simulation
-from kschedctl.studies.edits import returns, with_pods
+from kschedctl.studies.edits import is_made_again, with_pods
 
 
 @dataclass(frozen=True)
@@ -30,45 +30,53 @@ class Settled:
     interrupted: bool = False
 
 
-def settle(
-    cluster: Cluster, seed: int = 0, sampling: bool = False, done: Callable[[int], None] = lambda number: None
-) -> Settled:
+def settle(cluster: Cluster, seed: int = 0, sampling: bool = False) -> Settled:
     """Schedule all that is pending, as far as it fits."""
     simulation = Simulation(Scheduler(cluster), seed=seed, sampling=sampling)
-    pods = simulation.view.pods
-    pending = [
-        position
-        for position in np.flatnonzero(pods.node < 0).tolist()
-        if not pods.objects[position].spec.node_name and pods.objects[position].metadata.deletion_timestamp is None
-    ]
-    return settled(simulation, run_on(simulation, pending, done))
+    return settled(simulation, run_on(simulation, pending(simulation)))
 
 
-def run_on(
-    simulation: Simulation, positions: Sequence[int], done: Callable[[int], None] = lambda number: None
-) -> list[Outcome]:
+def pending(simulation: Simulation) -> list[int]:
+    """The pods that came without a node, still wait for one and are there to stay."""
+    pods, gone = simulation.view.pods, simulation.gone
+    idle = (position for position in np.flatnonzero(pods.node < 0).tolist() if position not in gone)
+    return [position for position in idle if _waits(pods.objects[position])]
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+
+
+def run_on(simulation: Simulation, positions: Iterable[int]) -> list[Outcome]:
     """Schedule the pods, and those that they drive away; the outcomes of all."""
-    return driven_away_too(simulation, simulation.run(positions, done))
+    return driven_away_too(simulation, simulation.schedule(positions))
 
 
 def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """The outcomes, and those of pods that preemption drove away and controllers make anew.
 
-    Those that fit nowhere come last, each once.
+    Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, so
+    that it ends.
     """
     found: list[Outcome] = []
-    while not simulation.interrupted and (back := _driven_away(simulation, latest)):
-        simulation.gone.difference_update(back)
+    while not simulation.interrupted and (back := come_back(simulation, victims(latest))):
         found += [outcome for outcome in latest if outcome.row >= 0]
-        latest = simulation.run([*(o.position for o in latest if o.row < 0), *back])
-    return found + latest
+        there = (outcome.position for outcome in latest if outcome.row < 0)
+        latest = simulation.schedule([*(position for position in there if position not in simulation.gone), *back])
+    return simulation.explained(found + latest)
 
 
-def _driven_away(simulation: Simulation, outcomes: Sequence[Outcome]) -> list[int]:
-    """The victims that come back: each preemption's have a lower priority than who preempts, so that it ends."""
-    pods = simulation.view.pods.objects
-    victims = (victim for outcome in outcomes for victim in outcome.victims)
-    return [victim for victim in victims if victim in simulation.gone and returns(pods[victim])]
+def victims(outcomes: Iterable[Outcome]) -> list[int]:
+    """The pods that preemption drove away."""
+    return [victim for outcome in outcomes for victim in outcome.victims]
+
+
+def come_back(simulation: Simulation, positions: Iterable[int]) -> list[int]:
+    """Those of the pods that went whom somebody makes anew: they wait for a node from now on."""
+    pods, gone = simulation.view.pods.objects, simulation.gone
+    back = [position for position in positions if position in gone and is_made_again(pods[position])]
+    gone.difference_update(back)
+    return back
 
 
 def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
@@ -84,7 +92,7 @@ def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
         after(simulation),
         waiting,
         sum(outcome.row >= 0 for outcome in last.values()),
-        sum(len(outcome.victims) for outcome in outcomes),
+        len(victims(outcomes)),
         simulation.interrupted,
     )
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.workloads import KINDS, decode, identity, makes_pods
-from kschedctl.cluster import FIELDS, Cluster, convert, describe, without_nulls
-from kschedctl.errors import InputError
+from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
 from kschedctl.scheduler.simulation import Outcome, Simulation
 from kschedctl.studies.changes import Change
 from kschedctl.studies.creation import Creation, create
-from kschedctl.studies.edits import added, owner_of, with_pods
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.edits import added, with_pods
+from kschedctl.studies.manifests import sort_out
+from kschedctl.studies.over_runs import try_seeds, variation
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
 from kschedctl.studies.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.settling import come_back, victims
 from kschedctl.studies.updates import Existing, plan
-from kschedctl.studies.variation import with_variation
 
 
 @dataclass(eq=False)
@@ -61,9 +59,11 @@ def simulate(
     scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
     if runs == 1:
         return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
-    done = progress.begin("Runs", runs)
-    found = run_all(_whole_run, scene, range(seed, seed + runs), workers, done)
-    return with_variation(found)
+    results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)
+    found = results.known
+    if not found:
+        return reports.Simulation(seed, sampling, placed=0, unplaced=0, interrupted=True)
+    return replace(found[0], variation=variation(found), interrupted=results.interrupted)
 
 
 def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None) -> reports.Simulation:
@@ -74,7 +74,9 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    evicted = _made_again(simulation, outcomes)
+    if not simulation.interrupted:
+        simulation.preemption = False  # nobody else is evicted for those who come back
+        simulation.schedule(come_back(simulation, victims(outcomes)))
     return reports.Simulation(
         seed=seed,
         sampling=scene.sampling,
@@ -82,7 +84,7 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
         unplaced=len(outcomes) - len(placed),
         workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
         pending=pending_groups(simulation, outcomes, scene.workloads),
-        evicted=evicted,
+        evicted=evictions(simulation, outcomes),
         headroom=headroom(view, before),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
@@ -90,30 +92,6 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
         not_replayed=left_out(scene.scheduler),
         interrupted=simulation.interrupted,
     )
-
-
-def _made_again(simulation: Simulation, outcomes: Sequence[Outcome]) -> tuple[reports.EvictedPod, ...]:
-    """Whom preemption evicts, and where they go once their controllers made them again: nobody else is evicted then."""
-    victims = [victim for outcome in outcomes for victim in outcome.victims]
-    found = evictions(simulation, outcomes)
-    view, bare = simulation.view, ("Pod", "Node")
-    back = [v for v in victims if view.pods.node[v] < 0 and owner_of(view.pods.objects[v])[0] not in bare]
-    if simulation.interrupted:
-        return found
-    simulation.preemption = False
-    simulation.run(back)
-    rows = [int(view.pods.node[victim]) for victim in victims]
-    fates = ["Moved" if row >= 0 else "Pending" if v in back else "Lost" for v, row in zip(victims, rows, strict=True)]
-    targets = [view.nodes.names[row] if row >= 0 else "" for row in rows]
-    return tuple(replace(pod, fate=f, target=t) for pod, f, t in zip(found, fates, targets, strict=True))
-
-
-def _whole_run(scene: Deployed, seed: int) -> reports.Simulation:
-    """One of several runs, which is of no use when it is cut short."""
-    report = run_scene(scene, seed)
-    if report.interrupted:
-        raise KeyboardInterrupt
-    return report
 
 
 def deploy(
@@ -156,10 +134,10 @@ def prepare(
     sampling: bool = False,
 ) -> Deployed:
     """The cluster with what the manifests bring. Raises InputError."""
-    workloads, objects = sort_out(manifests)
-    cluster = cluster.with_objects(objects)
+    found = sort_out(manifests)
+    cluster = cluster.with_objects(found.objects)
     existing = Existing(cluster)
-    workloads = [existing.sized(workload) for workload in workloads]
+    workloads = [existing.sized(workload) for workload in found.workloads.values()]
     creation = create(cluster, workloads)
     waiting = [pod.key for pod in cluster.unbound_pods() if not _leaving(pod)] if pending else []
     made = zip(workloads, creation.pods.items(), strict=True)
@@ -169,7 +147,8 @@ def prepare(
     cluster = added(cluster, [pod for change in changes for pod in (*renamed(change), *change.new)])
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
     others = [key for key in waiting if key not in workload_of_pod]
-    assumed = [*_new_namespaces(cluster, creation), *creation.assumed, *(c.note for c in changes if c.note)]
+    notes = [*creation.assumed, *(c.note for c in changes if c.note), *found.note]
+    assumed = [*_new_namespaces(cluster, creation), *notes]
     return Deployed(cluster, sampling, changes=changes, workloads=workload_of_pod, others=others, assumed=assumed)
 
 
@@ -180,38 +159,6 @@ def _new_namespaces(cluster: Cluster, creation: Creation) -> Iterator[str]:
     wanted = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
     if there:
         yield from (f"namespace {name} is created, without labels" for name in wanted if name not in (*there, *always))
-
-
-def sort_out(manifests: Iterable[Mapping[str, Any] | Struct]) -> tuple[list[Struct], dict[str, list[Struct]]]:
-    """What makes pods, and the other objects that scheduling reads, by kind. Of two of a name the later counts."""
-    workloads: dict[tuple[str, str, str], Struct] = {}
-    objects: dict[str, list[Struct]] = {}
-    for manifest in manifests:
-        kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
-        if not isinstance(manifest, Mapping) or makes_pods(manifest):
-            workload = _named(_typed(manifest) if isinstance(manifest, Mapping) else manifest, workloads)
-            workloads[identity(workload)] = workload
-        elif kind in FIELDS and kind not in KINDS:
-            objects.setdefault(kind, []).append(convert(manifest))
-    return list(workloads.values()), objects
-
-
-def _named(workload: Struct, others: Container[tuple[str, str, str]]) -> Struct:
-    """With a name of its own where the API server would generate one."""
-    meta = workload.metadata  # type: ignore[attr-defined]
-    kind, namespace, _ = identity(workload)
-    if meta.name or not meta.generate_name:
-        return workload
-    names = (f"{meta.generate_name}{number}" for number in count())
-    name = next(name for name in names if (kind, namespace, name) not in others)
-    return replace(workload, metadata=replace(meta, name=name))
-
-
-def _typed(manifest: Mapping[str, Any]) -> Struct:
-    try:
-        return decode(without_nulls(manifest))
-    except msgspec.ValidationError as error:
-        raise InputError(str(error), where=describe(manifest)) from None
 
 
 def _leaving(pod: Pod) -> bool:

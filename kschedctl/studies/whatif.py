@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod
-from kschedctl.api.pod_table import PodTable
-from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
-from kschedctl.reports.whatif import DomainBalance, PodChange, StepReport, WhatIf
+from kschedctl.reports.whatif import StepReport, WhatIf
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Simulation
-from kschedctl.snapshot.node_order import ZONE
-from kschedctl.snapshot.snapshot import Bools, Snapshot
 from kschedctl.studies import node_steps, nodes, pod_steps
+from kschedctl.studies.difference import pod_changes, zone_balance
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.edit import Edit, Files, chosen_nodes
-from kschedctl.studies.edits import workload_of
-from kschedctl.studies.over_runs import over_runs
-from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
+from kschedctl.studies.manifests import in_files, names_of
+from kschedctl.studies.over_runs import over_runs, try_seeds
+from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scene import left_out
-from kschedctl.studies.settling import Settled, driven_away_too, settle, settled
+from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.simulate import deploy, prepare
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
@@ -94,10 +90,12 @@ class Run:
         return edit.displaced, edit.notes
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
-        manifests = list(pod_steps.manifests_of(part, self.read))
-        if not manifests:
+        placed = list(pod_steps.manifests_of(part, self.read))
+        if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
-        scene = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
+        manifests = [manifest for _, manifest in placed]
+        with in_files({name: place for place, manifest in placed for name in names_of(manifest)}):
+            scene = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
         simulation, rollouts, outcomes = deploy(scene, self.seed)
         self.rest = settled(simulation, driven_away_too(simulation, outcomes))
         told = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
@@ -106,12 +104,14 @@ class Run:
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)
         scheduler = Scheduler(nodes.cordoned(self.rest.cluster, names))
-        draining = Draining(Simulation(scheduler, seed=self.seed, sampling=self.sampling), names)
+        simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
+        draining = Draining(simulation, names)
         draining.run()
-        before = self.rest.waiting
-        rest = settled(draining.simulation, list(draining.outcomes.values()))
-        evicted = sum(len(outcome.victims) for outcome in draining.preempting)
-        self.rest = changed(rest, waiting={**before, **rest.waiting}, evicted=evicted)
+        later = [] if simulation.interrupted else run_on(simulation, pending(simulation))
+        rest = settled(simulation, [*draining.outcomes.values(), *later])
+        waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
+        evicted = len(victims([*draining.preempting, *later]))
+        self.rest = changed(rest, waiting=waiting, evicted=evicted)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
         return len(draining.outcomes) + len(draining.lost), blocked
 
@@ -173,20 +173,12 @@ def compare(
 def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
     if runs == 1:
         return answer(question, seed, progress)
-    results = run_all(_whole, question, range(seed, seed + runs), workers, progress.begin("Runs", runs))
+    results = try_seeds(answer, question, range(seed, seed + runs), workers, progress)
     found = results.known
     if not found:
         raise KeyboardInterrupt
     numbers = [Counter(change.change for change in report.changes) for report in found]
     return replace(found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted)
-
-
-def _whole(question: Question, seed: int) -> WhatIf:
-    """One of several runs, which is of no use when it is cut short."""
-    found = answer(question, seed)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return found
 
 
 def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
@@ -210,9 +202,6 @@ def _run(question: Question, seed: int, start: Settled, progress: Progress) -> R
     return run
 
 
-# -- the difference -----------------------------------------------------------------------------------------------
-
-
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after = run.rest
     return WhatIf(
@@ -220,77 +209,9 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
         steps=tuple(run.steps),
-        changes=tuple(_changes(before, after)),
-        balance=tuple(_balance(before.cluster, after.cluster)),
+        changes=tuple(pod_changes(before, after)),
+        balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.configurations),
         not_replayed=left_out(Scheduler(changed(after.cluster, pods=()))),
         interrupted=after.interrupted,
     )
-
-
-def _changes(before: Settled, after: Settled) -> Iterator[PodChange]:
-    then, now = _nodes(before.cluster), _nodes(after.cluster)
-    for key in sorted(then.keys() | now.keys()):
-        source, target = then.get(key), now.get(key)
-        change = _change(source, target)
-        if change:
-            pod = _pod(after.cluster if target is not None else before.cluster, key)
-            message = after.waiting.get(key, "") if not target else ""
-            yield PodChange(key, workload_of(pod), change, source or "", target or "", message)
-
-
-def _change(source: str | None, target: str | None) -> str:
-    """Nodes, empty for none; None where there is no such pod."""
-    if source == target:
-        return ""
-    if source is None:
-        return "Created" if target else "NewlyPending"
-    if target is None:
-        return "Gone"
-    if source and target:
-        return "Moved"
-    return "NewlyPending" if source else "NewlyScheduled"
-
-
-def _nodes(cluster: Cluster) -> dict[str, str]:
-    """Pod -> its node."""
-    pods = cluster.pods
-    if isinstance(pods, PodTable):
-        return dict(zip(pods.keys(), pods.node.texts(), strict=True))
-    return {pod.key: pod.spec.node_name for pod in pods}
-
-
-def _pod(cluster: Cluster, key: str) -> Pod:
-    namespace, name = key.split("/", 1)
-    found = cluster.pod(namespace, name)
-    assert found is not None
-    return found
-
-
-def _balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
-    """Every zone that nodes are in, before or after."""
-    then, now = Scheduler(before).view, Scheduler(after).view
-    for zone in sorted({*then.nodes.label(ZONE).values, *now.nodes.label(ZONE).values}):
-        old, new = _zone(then, zone), _zone(now, zone)
-        requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
-        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
-
-
-class _Zone(NamedTuple):
-    nodes: int
-    pods: int
-    requested: dict[str, float]
-
-
-def _zone(view: Snapshot, zone: str) -> _Zone:
-    column = view.nodes.label(ZONE)
-    there = column.codes == (column.values.index(zone) if zone in column.values else -2)
-    bound = view.pods.node[view.pods.node >= 0]
-    return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
-
-
-def _share(view: Snapshot, there: Bools, name: str) -> float:
-    """How much of what these nodes (N,) offer is requested, in percent."""
-    column = view.resources[name]
-    offered = int(view.allocatable[there, column].sum())
-    return round(100 * int(view.requested[there, column].sum()) / offered, 1) if offered else 0.0

@@ -76,11 +76,16 @@ def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest
     assert found.err.count("\n") == 1
 
 
-def test_a_class_that_is_not_there_names_the_workload(run: Run, write: Write) -> None:
-    found = run(
-        "simulate", "-f", write(*NODES), "-f", write(deployment("web", 1, priorityClassName="gold"), name="a.json")
-    )
-    assert found.err == "error: Deployment default/web: no PriorityClass with name gold was found\n"
+def test_what_is_wrong_with_a_workload_names_its_document(run: Run, write: Write) -> None:
+    path = write(deployment("web", 1, priorityClassName="gold"), name="a.json")
+    found = run("simulate", "-f", write(*NODES), "-f", path)
+    where = f"{path}: document 1, items[0], Deployment default/web"
+    assert found.err == f"error: {where}: no PriorityClass with name gold was found\n"
+    assert run("capacity", "-f", write(*NODES), "-f", path).err == found.err
+    surging = deployment("web", 1)
+    surging["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": "a lot"}}
+    found = run("simulate", "--rollout", "-f", write(*NODES), "-f", write(surging, name="a.json"))
+    assert found.err == f'error: {where}: expected a number or a percentage, not "a lot"\n'
 
 
 def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:

@@ -9,6 +9,7 @@ import pytest
 from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.simulation import Spread
 from kschedctl.studies.drain import drain
@@ -218,3 +219,11 @@ def test_an_empty_selector_guards_the_whole_namespace() -> None:
     unlabelled["metadata"]["labels"] = {}
     report = drained([node("n1"), node("n2"), every, unlabelled], "n1")
     assert report.blocked[0].budgets == ("d/b",)
+
+
+def test_a_budget_that_says_no_number_is_named() -> None:
+    new = budget(0)
+    new["spec"]["minAvailable"] = "most"
+    del new["status"]
+    with pytest.raises(InputError, match=r'^PodDisruptionBudget d/b: expected a number or a percentage, not "most"$'):
+        drained([node("n1"), new, replica("r1", "n1")], "n1")

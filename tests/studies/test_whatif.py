@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from small import ZONE, Json, budget, node, pod, replica, workload
+from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError
@@ -131,6 +131,48 @@ def test_whom_a_manifest_drives_away_looks_for_another_node() -> None:
     assert (report.steps[0].placed, report.steps[0].evicted, report.pending) == (2, 2, (0, 1))
 
 
+def test_a_daemon_that_is_driven_away_waits_for_its_node() -> None:
+    important = pod("p", cpu="4", priorityClassName="gold", nodeSelector={HOSTNAME: "n1"})
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    report = run({"apply": {"manifests": [important]}}, objects=[gold, node("n1"), node("n2"), DAEMON])
+    assert changes(report) == {("p", "Created", "", "n1"), ("agent-n1", "NewlyPending", "n1", "")}
+
+
+def test_what_waits_for_its_controller_is_not_placed_with_the_driven_away() -> None:
+    """The first pod of the set waits for its volume, so that the second does not come, which would have fitted."""
+    gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
+    now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "csi.example.com"}
+    unbound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0", "namespace": "d"}, "spec": {}}
+    objects = [gold, now, unbound, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    data = {"metadata": {"name": "data"}, "spec": {"storageClassName": "now"}}
+    ordered = workload("StatefulSet", "db", {"replicas": 2, "volumeClaimTemplates": [data]}, pod_spec("100m"))
+    important = pod("p", cpu="3500m", priorityClassName="gold")
+    report = run({"apply": {"manifests": [important, ordered]}}, objects=objects)
+    assert {change.pod for change in report.changes} == {"d/p", "d/r1", "d/r2", "d/db-0"}
+    assert (report.steps[0].placed, report.steps[0].pending) == (2, 2)
+
+
+def test_hooks_that_helm_does_not_install_are_left_out() -> None:
+    hook = pod("try")
+    del hook["metadata"]["uid"]
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
+    report = run({"apply": {"manifests": [{"kind": "List", "items": [hook, workload("Deployment", "db")]}]}})
+    assert {change.pod for change in report.changes} == {"d/db-new-0"}
+    assert report.steps[0].notes == ("left out, as Helm creates them neither on install nor on upgrade: Pod d/try",)
+
+
+def test_who_waits_passes_the_queue_when_a_drain_made_room() -> None:
+    """Its zone was taken by what it must not stand beside."""
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    lonely = pod("lonely", affinity=apart, nodeSelector={ZONE: "a"})
+    lonely["metadata"]["labels"] = {}
+    objects = [node("n1", "a"), node("n2", "a", "1"), node("n3", "b"), replica("r", "n1", "3"), lonely]
+    report = run({"drain": {"nodes": ["n1"]}}, objects=objects)
+    assert changes(report) == {("r", "Moved", "n1", "n3"), ("lonely", "NewlyScheduled", "", "n2")}
+    assert (report.steps[0].displaced, report.steps[0].placed, report.pending) == (1, 2, (1, 0))
+
+
 PACKED = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
@@ -213,6 +255,14 @@ def test_steps_follow_each_other() -> None:
         ([{"label": {"nodes": ["n1"], "labels": {"a b": "c"}}}], 'step 1 (label): labels: "a b=c" is no label'),
         ([{"label": {"nodes": ["n1"], "labels": {"a": "b/c"}}}], 'step 1 (label): labels: "a=b/c" is no label'),
         ([{"apply": {}}], "step 1 (apply): no manifests"),
+        (
+            [{"apply": {"manifests": [{"kind": "List", "items": [{**workload("Job"), "metadata": {}}]}]}}],
+            "step 1 (apply): manifests[0], Job: metadata.name: required",
+        ),
+        (
+            [{"apply": {"manifests": [pod("p"), workload("Job", template=pod_spec(priorityClassName="gold"))]}}],
+            "step 1 (apply): manifests[1], Job d/web: no PriorityClass with name gold was found",
+        ),
         ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): "x.yaml" cannot be read'),
         ([{"scale": {"kind": "DaemonSet", "name": "x", "replicas": 1}}], "step 1 (scale): kind: a DaemonSet has no"),
         ([{"cordon": {"selector": "a in (b"}}], "step 1 (cordon): unable to parse requirement"),

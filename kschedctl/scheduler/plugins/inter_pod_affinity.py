@@ -115,7 +115,7 @@ class InterPodAffinity:
         anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
 
         def against() -> dict[str, Weights]:
-            return _weights(_terms_against(info, view, lambda other: other.required_anti_affinity), view)
+            return _weights(_terms_against(info, view, "required_anti_affinity"), view)
 
         existing = TopologyCounts.of("existing", info, view, against)
         if existing.empty and not affinity and not anti_affinity:
@@ -181,23 +181,20 @@ class InterPodAffinity:
                 yield term, _selected(term.unrolled(view.namespace_labels), view), sign * term.weight
         hard = self.args.hard_pod_affinity_weight
         if hard > 0:
-            for term, kinds in _terms_against(info, view, lambda other: other.required_affinity):
+            for term, kinds in _terms_against(info, view, "required_affinity"):
                 yield term, kinds, hard
-        for term, kinds in _terms_against(info, view, lambda other: other.preferred_affinity):
+        for term, kinds in _terms_against(info, view, "preferred_affinity"):
             yield term, kinds, term.weight
-        for term, kinds in _terms_against(info, view, lambda other: other.preferred_anti_affinity):
+        for term, kinds in _terms_against(info, view, "preferred_anti_affinity"):
             yield term, kinds, -term.weight
 
 
-def _terms_against(
-    info: PodInfo, view: Snapshot, terms_of: Callable[[PodInfo], Iterable[AffinityTerm]]
-) -> Iterator[tuple[AffinityTerm, int]]:
+def _terms_against(info: PodInfo, view: Snapshot, of: str) -> Iterator[tuple[AffinityTerm, int]]:
     """The terms of the cluster's pods that match this pod, each with the kind of pod that has it."""
     namespace_labels = view.namespace_labels.get(info.namespace, {})
-    for position in view.pods.with_affinity:
-        for term in terms_of(view.pods.infos[position]):
-            if term.matches(info.namespace, info.labels, namespace_labels):
-                yield term, position
+    for term, position in view.pods.affinity_terms(of, info.namespace):
+        if term.matches(info.namespace, info.labels, namespace_labels):
+            yield term, position
 
 
 def _selected(term: AffinityTerm, view: Snapshot) -> Bools:

@@ -1,0 +1,108 @@
+"""Sections of several pages: what is not known, who waits and why, who is evicted, what is left, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kschedctl.api.resource_names import readable
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+
+ROWS_SHOWN = 25
+
+
+def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
+    """A line for each thing that could change the answer and was left out of it."""
+    return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
+
+
+def interruption(interrupted: bool, known: str = "this is what was known by then") -> Page:
+    """A line that says that there would be more to tell."""
+    return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
+
+
+def next_section(commands: Sequence[str]) -> Page:
+    """The commands to try."""
+    return section("Next", *map(Command, commands)) if commands else ()
+
+
+def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
+    """The pods without a node, with kube-scheduler's reasons."""
+    if not groups:
+        return ()
+    shown, note = first_rows(groups, style, ROWS_SHOWN)
+    columns = (Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why"))
+    return section("Not scheduled", Table(columns, tuple(_unplaced(group, style) for group in shown), note))
+
+
+def _unplaced(group: UnplacedPods, style: Style) -> tuple[Cell | Stack, ...]:
+    pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
+    return (f"{len(group.pods):,}", group.workload, Marked(group.verdict, Tone.BAD), Stack((group.message, pods)))
+
+
+def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
+    """The victims of preemption."""
+    if not evicted:
+        return ()
+    shown, note = first_rows(evicted, style, ROWS_SHOWN)
+    columns = [Column("evicted pod", keep=True), Column("node", keep=True), Column("priority", right=True)]
+    columns += [] if style.narrow else [Column("for", keep=True)]
+    columns += [Column("then"), Column("budgets")]
+    table = Table(tuple(columns), tuple(_evicted(pod, style) for pod in shown), note)
+    return section("Evicted by preemption", table.without_empty_columns())
+
+
+def _evicted(evicted: EvictedPod, style: Style) -> tuple[Cell | Stack, ...]:
+    """One row; for whom the pod goes stands below it where there is no room beside it."""
+    rest = _fate(evicted), ", ".join(evicted.budgets)
+    if style.narrow:
+        pod = Stack((evicted.pod, Marked(f"for {evicted.by}", Tone.FAINT)))
+        return (pod, evicted.node, f"{evicted.priority}", *rest)
+    return (evicted.pod, evicted.node, f"{evicted.priority}", evicted.by, *rest)
+
+
+def _fate(evicted: EvictedPod) -> Cell:
+    return evicted.target or Marked(evicted.fate, Tone.BAD)
+
+
+def headroom_section(resources: Iterable[Headroom]) -> Page:
+    """What is requested before and after, and the most that one node has left."""
+    rows = tuple(_resource(found) for found in resources if found.requested_before or found.requested_after)
+    if not rows:
+        return ()
+    columns = [Column("resource", keep=True), Column("allocatable", right=True)]
+    columns += [Column(name, right=True) for name in ("before", "after", "most free on a node")]
+    return section("Requested", Table(tuple(columns), rows))
+
+
+def _resource(found: Headroom) -> tuple[Cell, ...]:
+    amounts = (found.allocatable, found.requested_before, found.requested_after, found.largest_free_after)
+    total, before, after, free = (_rounded(found.resource, amount) for amount in amounts)
+    parts = (f"{100 * amount / found.allocatable:.1f} %" for amount in amounts[1:3])
+    return (found.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
+
+
+def _rounded(name: str, amount: int) -> str:
+    """Large amounts to three digits: they are sums of many."""
+    if name == "cpu":
+        return readable(name, amount) if amount < 10_000 else f"{amount // 1000:,}"
+    shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
+    for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
+        if amount >= 10 << shift:
+            return f"{amount >> shift:,}{unit}"
+    text = readable(name, amount)
+    return f"{int(text):,}" if text.isdecimal() else text

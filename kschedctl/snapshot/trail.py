@@ -1,0 +1,82 @@
+"""What happened to a fork of the snapshot since it was made: pods of some kind came to nodes, or left them."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.snapshot.nodes import Domains, Ints
+
+Counts = npt.NDArray[np.int64]
+
+
+class Move(NamedTuple):
+    """A pod of a kind came to a node (sign 1) or left it (-1)."""
+
+    row: int
+    info: int
+    sign: int
+
+
+class Trail:
+    """The moves in order, as columns; ``latest`` is the last of them."""
+
+    latest: Move
+
+    def __init__(self) -> None:
+        self._moves = np.empty((3, 64), np.int32)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, row: int, info: int, sign: int) -> None:
+        if self._length == self._moves.shape[1]:
+            self._moves = np.concatenate((self._moves, np.empty_like(self._moves)), axis=1)
+        self.latest = Move(row, info, sign)
+        self._moves[:, self._length] = self.latest
+        self._length += 1
+
+    def since(self, length: int) -> Ints:
+        """(3, M): row, kind and sign of the moves after the trail had this length."""
+        return self._moves[:, length : self._length]
+
+    def copy(self) -> Trail:
+        other = copy(self)
+        other._moves = self._moves.copy()
+        return other
+
+
+class Tally:
+    """Sums over the pods of each node, or domain, kept up to date along a trail of which ``seen`` moves are in."""
+
+    def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
+        self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
+
+    def copy(self) -> Tally:
+        return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
+
+    def brought_up(self, trail: Trail) -> Counts:
+        """The sums after all moves."""
+        new = len(trail) - self.seen
+        if new == 1:
+            self._add_one(trail.latest)
+        elif new:
+            self._add_all(*trail.since(self.seen))
+        self.seen = len(trail)
+        return self.sums
+
+    def _add_one(self, move: Move) -> None:
+        change = move.sign * self.weights[move.info]
+        slot = move.row if self.domains is None else self.domains.codes[move.row]
+        if change and slot >= 0:
+            self.sums[slot] += change
+
+    def _add_all(self, rows: Ints, infos: Ints, signs: Ints) -> None:
+        change = signs * self.weights[infos]
+        counted = change.nonzero()[0]
+        slots = rows[counted] if self.domains is None else self.domains.codes[rows[counted]]
+        np.add.at(self.sums, slots[slots >= 0], change[counted][slots >= 0])

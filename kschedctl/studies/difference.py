@@ -1,0 +1,89 @@
+"""What differs between two clusters at rest: where pods are, and how full zones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_table import PodTable
+from kschedctl.api.resource_names import CPU, MEMORY
+from kschedctl.cluster import Cluster
+from kschedctl.reports.whatif import DomainBalance, PodChange
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.node_order import ZONE
+from kschedctl.snapshot.snapshot import Bools, Snapshot
+from kschedctl.studies.edits import workload_of
+from kschedctl.studies.settling import Settled
+
+
+def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
+    """Every pod that ends up elsewhere, by name."""
+    then, now = _nodes(before.cluster), _nodes(after.cluster)
+    find_old, find_new = _finder(before.cluster), _finder(after.cluster)
+    for key in sorted(then.keys() | now.keys()):
+        source, target = then.get(key), now.get(key)
+        change = _change(source, target)
+        if change:
+            pod = find_new(key) or find_old(key)
+            assert pod is not None
+            message = after.waiting.get(key, "") if not target else ""
+            yield PodChange(key, workload_of(pod), change, source or "", target or "", message)
+
+
+def _change(source: str | None, target: str | None) -> str:
+    """Nodes, empty for none; None where there is no such pod."""
+    if source == target:
+        return ""
+    if source is None:
+        return "Created" if target else "NewlyPending"
+    if target is None:
+        return "Gone"
+    if source and target:
+        return "Moved"
+    return "NewlyPending" if source else "NewlyScheduled"
+
+
+def _nodes(cluster: Cluster) -> dict[str, str]:
+    """Pod -> its node."""
+    pods = cluster.pods
+    if isinstance(pods, PodTable):
+        return dict(zip(pods.keys(), pods.node.texts(), strict=True))
+    return {pod.key: pod.spec.node_name for pod in pods}
+
+
+def _finder(cluster: Cluster) -> Callable[[str], Pod | None]:
+    """Pod by name; tables of pods find theirs by themselves."""
+    pods = cluster.pods
+    if isinstance(pods, PodTable):
+        return lambda key: pods.find(*key.split("/", 1))
+    return {pod.key: pod for pod in pods}.get
+
+
+def zone_balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
+    """Every zone that nodes are in, before or after."""
+    then, now = Scheduler(before).view, Scheduler(after).view
+    for zone in sorted({*then.nodes.label(ZONE).values, *now.nodes.label(ZONE).values}):
+        old, new = _zone(then, zone), _zone(now, zone)
+        requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
+        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
+
+
+class _Zone(NamedTuple):
+    nodes: int
+    pods: int
+    requested: dict[str, float]
+
+
+def _zone(view: Snapshot, zone: str) -> _Zone:
+    column = view.nodes.label(ZONE)
+    there = column.codes == (column.values.index(zone) if zone in column.values else -2)
+    bound = view.pods.node[view.pods.node >= 0]
+    return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
+
+
+def _share(view: Snapshot, there: Bools, name: str) -> float:
+    """How much of what these nodes (N,) offer is requested, in percent."""
+    column = view.resources[name]
+    offered = int(view.allocatable[there, column].sum())
+    return round(100 * int(view.requested[there, column].sum()) / offered, 1) if offered else 0.0

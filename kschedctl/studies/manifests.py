@@ -1,0 +1,104 @@
+"""Manifests to apply, typed and sorted: what makes pods, and the other objects that scheduling reads."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.objects import Struct
+from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
+from kschedctl.cluster import FIELDS, convert, describe, flatten, without_nulls
+from kschedctl.errors import InputError
+
+NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
+
+
+@dataclass
+class Sorted:
+    """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out."""
+
+    workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
+    objects: dict[str, list[Struct]] = field(default_factory=dict)
+    hooks: list[str] = field(default_factory=list)
+
+    @property
+    def note(self) -> list[str]:
+        return [f"{NOT_INSTALLED}: {', '.join(self.hooks)}"] if self.hooks else []
+
+
+def sort_out(manifests: Iterable[Mapping[str, Any] | Struct]) -> Sorted:
+    """Documents, Lists too, and workloads that are typed already. Of two of a name the later counts.
+
+    Raises InputError.
+    """
+    found = Sorted()
+    for manifest in manifests:
+        for each in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
+            _take(each, found)
+    return found
+
+
+def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
+    kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
+    if not isinstance(manifest, Mapping):
+        workload = _named(manifest, found.workloads)
+        found.workloads[identity(workload)] = workload
+    elif makes_pods(manifest) and is_not_installed(manifest):
+        found.hooks.append(describe(manifest))
+    elif makes_pods(manifest):
+        typed = _typed(manifest)
+        _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
+        _take(typed, found)
+    elif kind in FIELDS and kind not in KINDS:
+        typed = convert(manifest)
+        _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
+        found.objects.setdefault(kind, []).append(typed)
+
+
+def _typed(manifest: Mapping[str, Any]) -> Struct:
+    try:
+        return decode(without_nulls(manifest))
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=describe(manifest)) from None
+
+
+def _check_name(manifest: Mapping[str, Any], name: str) -> None:
+    if not name:
+        raise InputError("metadata.name: required", where=describe(manifest))
+
+
+def _named(workload: Struct, others: Container[tuple[str, str, str]]) -> Struct:
+    """With a name of its own where the API server would generate one."""
+    meta = workload.metadata  # type: ignore[attr-defined]
+    kind, namespace, _ = identity(workload)
+    if meta.name:
+        return workload
+    names = (f"{meta.generate_name}{number}" for number in count())
+    name = next(name for name in names if (kind, namespace, name) not in others)
+    return replace(workload, metadata=replace(meta, name=name))
+
+
+def names_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    """What errors call a manifest, without and with the namespace that it does not name."""
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
+    return describe(manifest), describe({**manifest, "metadata": named})
+
+
+@contextmanager
+def in_files(places: Mapping[str, str]) -> Iterator[None]:
+    """An InputError about one of these, ``Deployment shop/web`` -> where it stands, says that too."""
+    try:
+        yield
+    except InputError as error:
+        if error.where not in places:
+            raise
+        raise InputError(error.what, where=f"{places[error.where]}, {error.where}", hint=error.hint) from None

@@ -1,0 +1,39 @@
+"""Budgets while pods come and go: short of healthy pods, none recovers before it has enough again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.budgets import Budgets
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def budgets(**status: int) -> Budgets:
+    meta, labels = {"namespace": "d", "name": "b"}, {"app": "web"}
+    pdb: dict[str, Any] = {"metadata": meta, "spec": {"selector": {"matchLabels": labels}}, "status": status}
+    pod = {"kind": "Pod", "metadata": {**meta, "labels": labels}, "spec": {}}
+    return Budgets(Scheduler(Cluster.from_objects([{"kind": "PodDisruptionBudget", **pdb}, pod])).view)
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [
+        ({"disruptionsAllowed": 1}, [1, 2, 3]),
+        ({"currentHealthy": 3, "desiredHealthy": 2, "disruptionsAllowed": 1}, [1, 2, 3]),
+        ({"currentHealthy": 2, "desiredHealthy": 2}, [0, 1, 2]),
+        ({"currentHealthy": 1, "desiredHealthy": 2}, [0, 0, 1]),
+        ({}, [0, 1, 2]),
+    ],
+    ids=["spare", "known", "just enough", "one short", "unknown"],
+)
+def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed: list[int]) -> None:
+    found = budgets(**status)
+    told = [found.allowed("d/b")]
+    for _ in range(2):
+        found.back([0])
+        told.append(found.allowed("d/b"))
+    assert told == allowed
+    assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == allowed[-1]
