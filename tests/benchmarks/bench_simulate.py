@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -171,17 +170,25 @@ def baseline(scheduler: Scheduler, position: int) -> float:
     return number / (perf_counter() - start)
 
 
+WATCH = """
+import resource, subprocess, sys, time
+start = time.perf_counter()
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""A small process that runs another: one that this one starts would be said to need as much memory as this one has."""
+
+
 def whole_process(command: list[str], cluster: list[Json], manifests: list[Json]) -> tuple[float, float]:
     """Seconds from the start of the program to its end, and the most memory that it had, in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         for name, items in (("cluster.json", cluster), ("manifests.json", manifests)):
             (Path(folder) / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         files = [part for name in ("cluster.json", "manifests.json") for part in ("-f", f"{folder}/{name}")]
-        start = perf_counter()
         program = [sys.executable, "-m", "kschedctl", *command, *files, "-o", "json"]
-        process = subprocess.Popen(program, stdout=subprocess.DEVNULL)
-        _, _, usage = os.wait4(process.pid, 0)
-        return perf_counter() - start, usage.ru_maxrss / 1024
+        found = subprocess.run([sys.executable, "-c", WATCH, *program], check=True, capture_output=True, text=True)
+        seconds, kibibytes = found.stdout.split()
+        return float(seconds), int(kibibytes) / 1024
 
 
 def fill(nodes: int) -> str:
