@@ -59,7 +59,7 @@ def test_each_is_answered_as_it_would_be_alone(
 
 def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
-    lines = run("drain", "n1", *both).out.splitlines()
+    lines = run("drain", "n1", *both, "-o", "wide").out.splitlines()
     assert lines[0] == "Good in 1 of 2 clusters"
     assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
     rows = list(csv.DictReader(io.StringIO(run("drain", "n1", *both, "-o", "csv").out)))
