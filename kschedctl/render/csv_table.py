@@ -32,7 +32,7 @@ def to_csv(document: Any) -> str:
 
 def _one(document: Any) -> tuple[Sequence[str], Rows]:
     if document.kind not in TABLES:
-        raise UsageError(f"a {document.kind} has no CSV form", hint="-o json has everything")
+        raise UsageError(f"{document.kind} has no CSV form", hint="-o json has everything")
     header, rows = TABLES[document.kind]
     return header, rows(document)
 

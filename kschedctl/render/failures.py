@@ -39,7 +39,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *_outside(report),
         *not_replayed_lines(report.not_replayed),
         *_ranking(report, style),
-        *((paragraph("The worst,", Marked(f"{worst.name}:", Tone.STRONG)), *reasons) if worst and reasons else ()),
+        *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
         *next_section(report.next),
     )
 

@@ -15,7 +15,7 @@ from kschedctl.render.printable import printable
 def pod_names(document: dict[str, Any]) -> str:
     """``namespace/name`` lines, each once. Raises UsageError for a document that is about no pods."""
     if document["kind"] not in PODS:
-        raise UsageError(f"a {document['kind']} has no list of pods", hint="-o json has everything")
+        raise UsageError(f"{document['kind']} has no list of pods", hint="-o json has everything")
     pods = dict.fromkeys(PODS[document["kind"]](document))
     return "".join(f"{printable(pod)}\n" for pod in pods)
 
