@@ -5,7 +5,9 @@ from __future__ import annotations
 from kschedctl.render.explanation import eliminations_section
 from kschedctl.render.over_runs import spread_text
 from kschedctl.render.page import (
+    Block,
     Column,
+    Heading,
     Marked,
     Page,
     Style,
@@ -24,8 +26,11 @@ NODES_SHOWN = 10
 
 
 def capacity_page(report: Capacity, style: Style) -> Page:
-    """One part for each shape."""
-    shapes = [block for shape in report.shapes for block in _shape(shape, style)]
+    """One part for each shape; those after the first begin with a heading."""
+    shapes: list[Block] = []
+    for shape in report.shapes:
+        shapes += [Heading(shape.shape)] if shapes else []
+        shapes += _shape(shape, style)
     return (*interruption(report.interrupted), *not_replayed_lines(report.not_replayed), *shapes)
 
 
