@@ -29,17 +29,19 @@ def capacity_page(report: Capacity, style: Style) -> Page:
     """One part for each shape; those after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
-        shapes += [Heading(shape.shape)] if shapes else []
-        shapes += _shape(shape, style)
+        first = not shapes
+        shapes += [] if first else [Heading(shape.shape)]
+        shapes += _shape(shape, style, named=first)
     return (*interruption(report.interrupted), *not_replayed_lines(report.not_replayed), *shapes)
 
 
-def _shape(shape: ShapeCapacity, style: Style) -> Page:
+def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     number = spread_text(shape.over_runs) if shape.over_runs else f"{shape.fits:,}"
     more = "or more" if shape.limited else "more"
     tone = Tone.GOOD if shape.fits else Tone.BAD
     on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
-    headline = paragraph(Marked(shape.shape, Tone.STRONG), Marked(f"{number} {more} fit", tone), on)
+    name = [Marked(shape.shape, Tone.STRONG)] if named else []
+    headline = paragraph(*name, Marked(f"{number} {more} fit", tone), on)
     stops = (paragraph("The next one:", shape.message),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (
