@@ -65,7 +65,7 @@ def _placed(report: Simulation, total: int) -> Paragraph:
     word = Marked(f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", Tone.BAD)
     homeless = sum(pod.fate in ("Pending", "Lost") for pod in report.evicted)
     evicted = f", {count(len(report.evicted), 'pod')} evicted" if report.evicted else ""
-    evicted += f", of which {homeless:,} get no other node" if homeless else ""
+    evicted += f", {homeless:,} of them without another node" if homeless else ""
     stuck = sum(workload.rollout.startswith("stuck") for workload in report.workloads)
     told = f"{evicted}, {count(stuck, 'rollout')} stuck" if stuck else evicted
     return paragraph(

@@ -50,14 +50,15 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
 
 
 def _summary(report: WhatIf) -> Iterator[Paragraph]:
-    if report.compared:
-        yield paragraph("Before is", Marked(report.compared[0], Tone.STRONG), "after is", report.compared[1])
     numbers = Counter(change.change for change in report.changes)
     told = [f"{numbers[kind]:,} {word}" for kind, (word, _) in WORDS.items() if numbers[kind]]
     bad = bool(numbers["NewlyPending"])
     word = Marked("Pods are affected:" if told else "No pod ends up elsewhere", Tone.BAD if bad else Tone.GOOD)
     yield paragraph(word, ", ".join(told))
     yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
+    if report.compared:
+        before, after = report.compared
+        yield paragraph(f"before: under {before}; after: under {after}")
 
 
 def _steps(steps: Sequence[StepReport]) -> Page:
