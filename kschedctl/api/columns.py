@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import gmtime, strftime
 from typing import NamedTuple, Protocol, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.times import nanoseconds
+from kschedctl.errors import InputError
 
 Ints = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -108,13 +109,19 @@ def times_column(values: Sequence[str]) -> Column:
     return made if made.texts() == list(values) else texts_column(values)
 
 
-def nanoseconds_of(column: Column) -> Rows:
-    """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError for what is not a time."""
+def nanoseconds_of(column: Column, place: Callable[[int], str]) -> Rows:
+    """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
     if isinstance(column, Times):
         return np.where(column.seconds == _NEVER, NO_TIME, column.seconds * 10**9)
     texts = column if isinstance(column, Texts) else texts_column(column.texts())
-    moments = [nanoseconds(text) if text else NO_TIME for text in texts.values]
-    return np.array(moments, np.int64)[texts.codes]
+    moments = np.full(len(texts.values), NO_TIME)
+    for code, text in enumerate(texts.values):
+        try:
+            moments[code] = nanoseconds(text) if text else NO_TIME
+        except InputError as error:
+            row = int((texts.codes == code).argmax())
+            raise InputError(error.what, where=place(row), hint=error.hint) from None
+    return moments[texts.codes]
 
 
 def uids_column(values: Sequence[str]) -> Column:

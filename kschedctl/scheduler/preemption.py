@@ -151,8 +151,10 @@ def _importance(view: Snapshot, pods: Positions) -> Positions:
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
     in reverse order.
     """
-    start = view.pods.start[pods]
     order = np.arange(len(pods))
+    if not len(pods):
+        return order
+    start = view.pods.start[pods]
     late = np.where(start == NO_TIME, -order, order)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.pods.node[pods]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -27,6 +28,30 @@ FEW_KINDS = 64
 _encode = msgspec.msgpack.Encoder().encode
 _spec_parts = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _status_parts = attrgetter(*(name for name in PodStatus.__struct_fields__ if name != "start_time"))
+
+
+class Repeated(Sequence[Pod]):
+    """Pods, and after them the one at a position so many times more."""
+
+    def __init__(self, pods: Sequence[Pod], position: int, count: int) -> None:
+        self.pods, self.position, self.times = pods, position, count
+
+    def __len__(self) -> int:
+        return len(self.pods) + self.times
+
+    @overload
+    def __getitem__(self, position: int) -> Pod: ...
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Pod, ...]: ...
+    def __getitem__(self, position: int | slice) -> Pod | tuple[Pod, ...]:
+        if isinstance(position, slice):
+            return tuple(self[i] for i in range(*position.indices(len(self))))
+        return self.pods[position if position < len(self.pods) else self.position]
+
+    @property
+    def sources(self) -> npt.NDArray[np.int64]:
+        """(P,): which of the ``pods`` each is."""
+        return np.append(np.arange(len(self.pods)), np.full(self.times, self.position))
 
 
 class PodColumns:
@@ -75,9 +100,7 @@ class PodColumns:
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
         """(P,): when each pod started, in nanoseconds since 1970; NO_TIME for one that has not. Raises InputError."""
-        if isinstance(self.objects, PodTable):
-            return nanoseconds_of(self.objects.started)
-        return nanoseconds_of(texts_column(pod.status.start_time or "" for pod in self.objects))
+        return _starts(self.objects)
 
     @cached_property
     def with_affinity(self) -> list[int]:
@@ -250,6 +273,13 @@ class PodColumns:
         if position == len(self.infos):
             self.infos.append(PodInfo(self._admit(pod), self._options))
         return position
+
+
+def _starts(pods: Sequence[Pod]) -> npt.NDArray[np.int64]:
+    if isinstance(pods, Repeated):
+        return _starts(pods.pods)[pods.sources]
+    column = pods.started if isinstance(pods, PodTable) else texts_column(p.status.start_time or "" for p in pods)
+    return nanoseconds_of(column, lambda row: f"Pod {pods[row].key}, status.startTime")
 
 
 def _is_named(spec: PodSpec) -> bool:

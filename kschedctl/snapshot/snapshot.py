@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,32 +28,13 @@ from kschedctl.snapshot.node_order import interleave_zones
 from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import Domains, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo, amounts
-from kschedctl.snapshot.pods import PodColumns
+from kschedctl.snapshot.pods import PodColumns, Repeated
 from kschedctl.snapshot.trail import Tally, Trail
 
 Matrix = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 V = TypeVar("V")
-
-
-class Repeated(Sequence[Pod]):
-    """Pods, and after them one of them so many times more."""
-
-    def __init__(self, pods: Sequence[Pod], pod: Pod, count: int) -> None:
-        self._pods, self._pod, self._count = pods, pod, count
-
-    def __len__(self) -> int:
-        return len(self._pods) + self._count
-
-    @overload
-    def __getitem__(self, position: int) -> Pod: ...
-    @overload
-    def __getitem__(self, position: slice) -> tuple[Pod, ...]: ...
-    def __getitem__(self, position: int | slice) -> Pod | tuple[Pod, ...]:
-        if isinstance(position, slice):
-            return tuple(self[i] for i in range(*position.indices(len(self))))
-        return self._pods[position] if position < len(self._pods) else self._pod
 
 
 class Settings(NamedTuple):
@@ -244,10 +225,10 @@ class Snapshot:
     def clone(self, position: int, count: int) -> range:
         """Give a fork so many pods more, all like one that it has and under its name; their positions."""
         pods, known = self.pods, len(self.pods)
-        pods.start = np.append(pods.start, np.full(count, pods.start[position]))
-        pods.objects = Repeated(pods.objects, pods.objects[position], count)
+        pods.objects = Repeated(pods.objects, position, count)
         pods.node = np.append(pods.node, np.full(count, -1, np.int32))
-        pods.__dict__.pop("_by_info", None)
+        for derived in ("_by_info", "start"):
+            pods.__dict__.pop(derived, None)
         pods.info = np.append(pods.info, np.full(count, pods.info[position], np.int32))
         return range(known, known + count)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from plugin_cases import snapshot
 from small_clusters import clusters, labels_of, many, name_of
 
+from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import from_set
 from kschedctl.cluster import convert
 from kschedctl.errors import InputError
@@ -204,3 +205,21 @@ def moved(cluster, places):
         place = places[name_of(each)]
         pods.append({**each, "spec": {**spec, **({"nodeName": place} if place else {})}})
     return pods
+
+
+def started(name, start):
+    metadata = {"name": name, "namespace": "d"}
+    return {"kind": "Pod", "metadata": metadata, "spec": {}, "status": {"startTime": start} if start else {}}
+
+
+def test_pods_that_are_cloned_started_when_the_one_did():
+    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
+    assert view.pods.start.tolist() == [10**9, NO_TIME]
+    view.clone(0, 2)
+    assert view.pods.start.tolist() == [10**9, NO_TIME, 10**9, 10**9]
+
+
+def test_a_start_that_is_no_time_names_its_pod():
+    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
+    with pytest.raises(InputError, match=r"Pod d/b, status\.startTime: 'yesterday' is not a time"):
+        _ = view.pods.start

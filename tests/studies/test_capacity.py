@@ -103,3 +103,10 @@ def test_whom_the_next_one_would_evict() -> None:
 def test_no_nodes() -> None:
     (found,) = fits(pod("p"), objects=[])
     assert (found.fits, found.message) == (0, "no nodes available to schedule pods")
+
+
+def test_when_pods_started_matters_to_nobody_where_none_can_be_evicted() -> None:
+    there = replica("r2", "n2", "1")
+    there["status"] = {"startTime": "yesterday"}
+    (found,) = fits(pod("p", cpu="1"), objects=[*NODES, there])
+    assert found.fits == 4
