@@ -48,10 +48,11 @@ def simulate(
     options = {**run.options(), "rollout": rollout, "pending": pending}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Simulation:
-        source, cluster, manifests, places = application
-        with in_files(places):
-            report = study.simulate(cluster, manifests, workers=workers, progress=progress, **options)
-        return replace(report, next=tuple(_next(report, source, namespace)))
+        with in_files(application.places):
+            report = study.simulate(
+                application.cluster, application.manifests, workers=workers, progress=progress, **options
+            )
+        return replace(report, next=tuple(_next(report, application.source, namespace)))
 
     return answer(run, result, applications, ask, _all_scheduled)
 
