@@ -19,7 +19,7 @@ from kschedctl.cli.lint_settings import find_settings, read_settings
 from kschedctl.cli.options import Color, Format, Source, View, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
-from kschedctl.errors import InputError, UsageError
+from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, rule_named
 from kschedctl.lint.engine import lint as run
 from kschedctl.lint.rule import Severity
@@ -28,6 +28,7 @@ from kschedctl.lint.suppression import baseline_text, read_baseline
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
 from kschedctl.sources.files import STDIN, find_files
+from kschedctl.sources.output_file import check_output_files, write_file
 from kschedctl.sources.positions import Manifest, read_manifests
 
 CLEAN, FOUND = 0, 1
@@ -140,15 +141,16 @@ def lint(
 
 
 def _findings(world: World, which: Which, shown: Shown) -> Answer | int:
+    check_output_files(which.write_baseline)
     settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
     rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
     baseline = which.baseline
-    if baseline is None and settings.baseline and settings_file and not which.write_baseline:
+    if baseline is None and settings.baseline and settings_file and which.write_baseline is None:
         baseline = str(settings_file.parent / settings.baseline)
     report = signed(run(world, rules, settings.severity, read_baseline(baseline) if baseline else None))
-    if which.write_baseline:
-        _write(which.write_baseline, baseline_text(report.findings))
+    if which.write_baseline is not None:
+        write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
         return CLEAN
     return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
@@ -185,10 +187,3 @@ def _relative(file: str) -> str:
 
 def _listed(given: list[str]) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for text in given for part in text.split(","))))
-
-
-def _write(file: str, text: str) -> None:
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be written", where=file) from None

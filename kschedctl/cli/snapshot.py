@@ -13,9 +13,10 @@ from msgspec.structs import replace as altered
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, View, with_options
 from kschedctl.cli.source import load
-from kschedctl.errors import InputError
+from kschedctl.errors import UsageError
 from kschedctl.reports.snapshot import SnapshotReport
 from kschedctl.sources.anonymize import anonymized
+from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
 from kschedctl.sources.snapshot_file import Header, read_header, read_snapshot, write_snapshot
 from kschedctl.studies.snapshot_diff import compare
 
@@ -37,24 +38,29 @@ def save(
     *,
     source: Source,
     talk: Talk,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
     anonymize: Annotated[
         bool, typer.Option("--anonymize", help="Pseudonyms for names, label values and images; the answers stay.")
     ] = False,
     mapping: Annotated[
         str | None, typer.Option("--mapping", metavar="FILE", help="Also write the pseudonyms' originals, as JSON.")
     ] = None,
-) -> Answer:
+) -> Answer | int:
     """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations but a plugin's.
 
     --snapshot FILE, which every command takes, looks at it later, or elsewhere.
     """
+    if mapping is not None and not anonymize:
+        raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
+    check_output_files(output, mapping)
     cluster = load(source)
     if anonymize:
         cluster, originals = anonymized(cluster)
-        if mapping:
-            _write_mapping(mapping, originals)
+        if mapping is not None:
+            write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
     header = write_snapshot(cluster, output, anonymized=anonymize)
+    if STDOUT in (output, mapping):
+        return SAME
     return View(color=talk.color).answer(_report(header, output))
 
 
@@ -97,12 +103,3 @@ def _report(header: Header, file: str) -> SnapshotReport:
         return report
     known = {name: getattr(header.picture, name) for name in header.picture.__struct_fields__ if name != "namespace"}
     return altered(report, **known)
-
-
-def _write_mapping(path: str, originals: dict[str, str]) -> None:
-    """For the eyes of who made it: readable by nobody else."""
-    try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(originals, file, indent=1, ensure_ascii=False)
-    except OSError as error:
-        raise InputError((error.strerror or str(error)).lower(), where=path) from None

@@ -7,11 +7,9 @@ objects are made. Pods are stored as their table: distinct parts once, and for e
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
@@ -42,6 +40,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Picture
 from kschedctl.errors import InputError
 from kschedctl.sources.garbage import without_garbage_collection
+from kschedctl.sources.output_file import write_file
 
 FORMAT = 1
 KIND = "Snapshot"
@@ -116,7 +115,7 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 
 
 def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False) -> Header:
-    """Write the file, all of it or nothing. Raises InputError when it cannot be written."""
+    """Write the file, ``-`` for standard output. Raises InputError where it cannot be written."""
     packed = {kind: _pack(kind, getattr(cluster, field)) for kind, field in FIELDS.items() if getattr(cluster, field)}
     sections = tuple(
         Section(kind, len(getattr(cluster, FIELDS[kind])), len(data), size) for kind, (data, size) in packed.items()
@@ -134,33 +133,8 @@ def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False) -> 
         picture=cluster.picture,
         sections=sections,
     )
-    _write(path, [msgspec.json.encode(header), b"\n", *(data for data, _ in packed.values())])
+    write_file(path, [msgspec.json.encode(header), b"\n", *(data for data, _ in packed.values())], private=True)
     return header
-
-
-def _write(path: str, parts: Iterable[bytes]) -> None:
-    """Into a new file beside it, which then takes its place."""
-    folder, temporary = os.path.dirname(path) or ".", ""
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".kschedctl-", delete=False) as file:
-            temporary = file.name
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise InputError(f"cannot be written: {(error.strerror or str(error)).lower()}", where=path) from None
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _pack(kind: str, objects: Sequence[Any]) -> tuple[bytes, int]:

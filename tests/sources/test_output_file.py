@@ -1,0 +1,189 @@
+"""What the program writes is a regular file, whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kschedctl.cli.main import main
+from kschedctl.errors import InputError, UsageError
+from kschedctl.sources.output_file import check_output_files, write_file
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def fifo(path: Path) -> str:
+    os.mkfifo(path)
+    return str(path)
+
+
+def link(path: Path, target: str) -> str:
+    path.symlink_to(target)
+    return str(path)
+
+
+def folder(path: Path) -> str:
+    path.mkdir()
+    return str(path)
+
+
+REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
+    "a device": (lambda path: "/dev/null", "no regular file"),
+    "a FIFO, before anybody reads it": (fifo, "no regular file"),
+    "a symlink to a device": (lambda path: link(path, "/dev/zero"), "no regular file"),
+    "a folder": (folder, "a folder"),
+    "a folder that is not there": (lambda path: str(path / "no" / "x"), "no such folder"),
+    "a name that ends as a folder's": (lambda path: f"{path}/", "no name of a file"),
+    "no name": (lambda path: "", "no name of a file"),
+    "symlinks in a circle": (lambda path: link(path, path.name), "too many levels of symbolic links"),
+    "something below a file": (lambda path: f"{__file__}/x", "not a directory"),
+    "a name with a NUL": (lambda path: f"{path}\0", "embedded null byte"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_anything_but_a_regular_file_is_refused(case: str, tmp_path: Path) -> None:
+    make, words = REFUSED[case]
+    path = make(tmp_path / "out")
+    for act in (lambda: write_file(path, [b"data"]), lambda: check_output_files(path)):
+        with pytest.raises(InputError, match=f"cannot be written: {words}"):
+            act()
+    assert not [name for name in os.listdir(tmp_path) if name != "out"]
+
+
+def test_a_symlink_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "target").write_text("before")
+    write_file(link(tmp_path / "link", "there/target"), [b"after"])
+    write_file(link(tmp_path / "dangling", "there/new"), [b"new"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "dangling").is_symlink()
+    assert (tmp_path / "there" / "target").read_text() == "after"
+    assert (tmp_path / "there" / "new").read_text() == "new"
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_file_that_is_there_keeps_its_mode(private: bool, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("before, and longer than what comes")
+    path.chmod(0o640)
+    write_file(str(path), [b"af", b"ter"], private=private)
+    assert (path.read_text(), mode(path)) == ("after", 0o640)
+
+
+def test_a_new_file_is_its_owners_where_it_is_private(tmp_path: Path) -> None:
+    write_file(str(tmp_path / "private"), [b""], private=True)
+    write_file(str(tmp_path / "public"), [b""])
+    assert (mode(tmp_path / "private"), mode(tmp_path / "public")) == (0o600, 0o644)
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_leaves_what_was_there(
+    step: str, failure: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    path.write_text("before")
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(os, step, fail)
+    expected = InputError if isinstance(failure, OSError) else KeyboardInterrupt
+    with pytest.raises(expected):
+        write_file(str(path), [b"after"])
+    assert os.listdir(tmp_path) == ["out"]
+    assert path.read_text() == "before"
+
+
+def test_ctrl_c_in_the_midst_of_writing_leaves_nothing(tmp_path: Path) -> None:
+    def endless() -> Iterator[bytes]:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        while True:
+            yield b"x"
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(str(tmp_path / "out"), endless())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    stdout.write("first ")
+    write_file("-", [b"\xff", b"\x00"])
+    assert stdout.buffer.getvalue() == b"first \xff\x00"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("pair", [("-", "-"), ("out", "./out"), ("link", "out")])
+def test_two_outputs_are_two_files(pair: tuple[str, str], in_folder: Path) -> None:
+    (in_folder / "link").symlink_to("out")
+    with pytest.raises(UsageError, match="two outputs in one file"):
+        check_output_files(*pair)
+    check_output_files("out", None)
+
+
+def test_snapshots_and_mappings_are_private(in_folder: Path) -> None:
+    assert main(["snapshot", "save", "--demo", "-o", "s", "--anonymize", "--mapping", "names.json"]) == 0
+    assert (mode(in_folder / "s"), mode(in_folder / "names.json")) == (0o600, 0o600)
+
+
+def test_a_snapshot_on_standard_output_is_all_there_is(
+    in_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["snapshot", "save", "--demo", "-o", "-"]) == 0
+    (in_folder / "piped").write_bytes(capfdbinary.readouterr().out)
+    assert main(["snapshot", "show", "piped"]) == 0
+
+
+def test_a_mapping_on_standard_output_is_all_there_is(in_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "save", "--demo", "--anonymize", "-o", "s", "--mapping", "-"]) == 0
+    assert "shop" in json.loads(capsys.readouterr().out).values()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["snapshot", "save", "--demo", "-o", "/dev/null"], "error: /dev/null: cannot be written: no regular file"),
+        (["snapshot", "save", "--demo", "-o", "s", "--mapping", "m"], "error: --mapping: there are no pseudonyms"),
+        (
+            ["snapshot", "save", "--demo", "--anonymize", "-o", "s", "--mapping", "/dev/null"],
+            "error: /dev/null: cannot be written: no regular file",
+        ),
+        (["lint", "--demo", "--live", "--write-baseline", "/dev/null"], "error: "),
+        (["lint", "-f", "pod.yaml", "--write-baseline", "/dev/null"], "error: /dev/null: cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_anything_is(
+    arguments: list[str], words: str, in_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (in_folder / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}")
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(words)
+    assert os.listdir(in_folder) == ["pod.yaml"]
