@@ -75,3 +75,23 @@ def readable(name: str, amount: int) -> str:
         if amount and amount % (1 << shift) == 0:
             return f"{amount >> shift}{unit}"
     return f"{amount / (1 << 20):.1f}Mi" if amount >= 1 << 20 else str(amount)
+
+
+def alike(name: str, request: int, *others: int) -> tuple[str, ...]:
+    """Amounts to be compared, in one unit: that of the request, or one so small that different amounts look different.
+
+    >>> alike("memory", 200 << 30, 25984 << 20, 31 << 30), alike("cpu", 6000, 2260, 7910)
+    (('200Gi', '25.4Gi', '31Gi'), ('6000m', '2260m', '7910m'))
+    >>> alike("memory", 16 << 30, (16 << 30) - (8 << 20)), alike("nvidia.com/gpu", 4, 2)
+    (('16384Mi', '16376Mi'), ('4', '2'))
+    """
+    amounts = (request, *others)
+    if name == CPU:
+        whole = all(amount % 1000 == 0 for amount in amounts)
+        return tuple(str(amount // 1000) if whole or not amount else f"{amount}m" for amount in amounts)
+    if name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES_PREFIX):
+        for shift, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+            texts = tuple(f"{amount / (1 << shift):.1f}".removesuffix(".0") for amount in amounts)
+            if request >= 1 << shift and len(set(texts)) == len(set(amounts)):
+                return tuple(f"{text}{unit}" if amount else "0" for text, amount in zip(texts, amounts, strict=True))
+    return tuple(map(str, amounts))

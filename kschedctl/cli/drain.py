@@ -34,8 +34,8 @@ def drain(
 
     All the nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed
     anew before the next one goes. As kubectl drain does with --ignore-daemonsets, --delete-emptydir-data and --force:
-    pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when all that are made
-    anew get another node.
+    pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when every pod that goes
+    gets another node; pods that are lost are a price, too.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")

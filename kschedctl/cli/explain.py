@@ -24,7 +24,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies import explain as study
 from kschedctl.studies.pending import pending_pods
 
-FINE = ("Schedulable", "Bound")
+FINE = ("Schedulable", "Bound", "Finished")
 log = logging.getLogger(__name__)
 
 

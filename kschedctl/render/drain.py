@@ -30,7 +30,12 @@ from kschedctl.render.sections import (
 )
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 
-WORDS = {"unplaced": "fit nowhere else", "blocked": "cannot be evicted", "evicted": "make room on other nodes"}
+WORDS = {
+    "lost": "lost for good",
+    "unplaced": "fit nowhere else",
+    "blocked": "cannot be evicted",
+    "evicted": "make room on other nodes",
+}
 """A number over several runs -> how it is told."""
 
 
@@ -40,14 +45,10 @@ def drain_page(report: Drain, style: Style) -> Page:
         *interruption(report.interrupted),
         _verdict(report),
         *not_replayed_lines(report.not_replayed),
+        *_lost(report.lost, style),
         *_blocked(report.blocked, style),
         *unplaced_section(report.unplaced, style),
         *evicted_section(report.evicted, style),
-        *(
-            section("Lost: nobody makes them anew, and kubectl evicts them with --force only", Bullets(report.lost))
-            if report.lost
-            else ()
-        ),
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
         *over_runs_section(report.runs, report.over_runs, WORDS),
@@ -65,16 +66,24 @@ def _verdict(report: Drain) -> Paragraph:
         word = Marked(price, Tone.BAD)
     unplaced = sum(len(group.pods) for group in report.unplaced)
     numbers = (
+        (len(report.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
         (len(report.moved), "pod gets another node", "pods get another node"),
         (unplaced, "pod fits nowhere else", "pods fit nowhere else"),
         (len(report.blocked), "pod cannot be evicted", "pods cannot be evicted"),
         (len(report.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
-        (len(report.lost), "pod is lost", "pods are lost"),
         (report.untried, "pod was not tried", "pods were not tried"),
         (report.staying, "pod stays with its node", "pods stay with their nodes"),
     )
     told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
     return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}")
+
+
+def _lost(lost: tuple[str, ...], style: Style) -> Page:
+    if not lost:
+        return ()
+    shown, note = first_rows(lost, style, ROWS_SHOWN)
+    bullets = Bullets((*shown, *([note] if note else ())))
+    return section("Lost: no controller makes them again, and kubectl evicts them with --force only", bullets)
 
 
 def _blocked(blocked: tuple[BlockedPod, ...], style: Style) -> Page:

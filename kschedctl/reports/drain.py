@@ -29,8 +29,8 @@ class BlockedPod(Document, frozen=True):
 
 
 class Drain(Document, frozen=True):
-    """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node
-    and nobody else is evicted for it.
+    """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node,
+    so that none is lost, and nobody else is evicted for it.
 
     ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
     ``lost``: pods that nobody makes anew. ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones

@@ -140,7 +140,8 @@ class PreemptionReport(Document, frozen=True):
 class Explanation(Document, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
-    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound or Error.
+    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
+    (it has ended) or Error.
     ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what could change
     the answer but was left out. ``nodes``: the feasible ones by score, then those that lack least.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.

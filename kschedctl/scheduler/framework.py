@@ -78,13 +78,14 @@ class PreFilterResult:
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter.
 
     ``for_good``: it skips the pod whatever other pods there are, and if it has no PreScore its scores do not depend on
-    them either.
+    them either. ``fact`` says in a few words what stands behind a refusal, for people.
     """
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
     state: Any = None
     for_good: bool = False
+    fact: str = ""
 
 
 PRE_FILTER_SKIP = PreFilterResult(SKIP, for_good=True)

@@ -40,7 +40,7 @@ def _advice(report: Explanation, pod: Pod) -> Iterator[str]:
             yield "Nothing is left to schedule; if it does not run, look at the kubelet: kubectl describe pod"
         case "NotResponsible" if pod.metadata.deletion_timestamp is not None:
             yield "Finalizers or a kubelet that does not answer keep it: look at metadata.finalizers"
-        case "NotResponsible" if not pod.terminated:
+        case "NotResponsible":
             yield "Is that scheduler running? kube-scheduler writes no event for pods of other schedulers"
             yield "Name its configuration with --config, or correct the pod's spec.schedulerName"
         case "Gated":

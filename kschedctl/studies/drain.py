@@ -71,6 +71,7 @@ def _numbers(report: Drain) -> dict[str, int]:
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),
         "blocked": len(report.blocked),
+        "lost": len(report.lost),
         "evicted": len(report.evicted),
     }
 
@@ -89,7 +90,7 @@ def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain
         nodes=tuple(scene.nodes),
         seed=seed,
         drained=not blocked and not simulation.interrupted,
-        safe=not (blocked or unplaced or evicted or simulation.interrupted),
+        safe=not (blocked or unplaced or evicted or draining.lost or simulation.interrupted),
         moved=tuple(
             MovedPod(pods[p].key, workload_of(pods[p]), pods[p].spec.node_name, names[o.row], o.tied)
             for p, o in draining.outcomes.items()

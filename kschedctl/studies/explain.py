@@ -93,7 +93,7 @@ def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
 def _settled(scheduler: Scheduler, pod: Pod) -> tuple[str, str] | None:
     """The verdict and headline of a pod that the scheduler has nothing to decide about."""
     if pod.terminated:
-        return "NotResponsible", f"the pod has ended ({pod.status.phase})"
+        return "Finished", f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
     if pod.spec.node_name:
         return "Bound", f"the pod is already bound to node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in scheduler.configuration.profiles:

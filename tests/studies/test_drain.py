@@ -10,6 +10,8 @@ from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.simulation import Spread
 from kschedctl.studies.drain import drain
@@ -79,6 +81,26 @@ def test_two_budgets_are_one_too_many() -> None:
 def test_a_bare_pod_is_lost() -> None:
     report = drained([node("n1"), node("n2"), pod("alone", "n1")], "n1")
     assert (report.lost, report.moved) == (("d/alone",), ())
+    assert (report.drained, report.safe) == (True, False)
+
+
+def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
+    """kubectl drain refuses them without --force: pkg/drain/filters.go, unreplicatedFilter."""
+    bare = [pod(f"alone-{i:02}", "n1", "10m") for i in range(31)]
+    report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
+    shown = RENDERERS["table"](report, Style())
+    assert shown.startswith("Drained at a price: n1 – 31 pods are lost, which nobody makes again, 1 pod gets another")
+    assert shown.index("Lost: ") < shown.index("Moved")
+    assert shown.count("d/alone-") == 25
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_bare_pod_that_has_ended_is_no_loss(phase: str) -> None:
+    """It holds nothing: kubectl drain deletes it without --force (unreplicatedFilter)."""
+    ended = pod("done", "n1")
+    ended["status"] = {"phase": phase}
+    report = drained([node("n1"), node("n2"), ended], "n1")
+    assert (report.lost, report.safe) == ((), True)
 
 
 def test_moved_pods_preempt_on_other_nodes() -> None:

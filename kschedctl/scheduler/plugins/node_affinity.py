@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from kschedctl.api.node_selector import (
     RequiredNodeAffinity,
     compile_node_selector,
     compile_preferred_terms,
+    compile_requirements,
     required_node_affinity,
 )
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
-from kschedctl.api.objects import NodeSelectorTerm, PodSpec
+from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
@@ -38,6 +39,7 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
+TERMS_TOLD = 3
 
 
 class NodeAffinity:
@@ -132,11 +134,34 @@ def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
 
 
 def _describe(spec: PodSpec, view: Snapshot, row: int) -> str:
-    """What the node lacks of the pod's nodeSelector; for terms, that none matched."""
+    """What the node lacks of the pod's nodeSelector; else of each of its terms."""
     labels = view.nodes.objects[row].metadata.labels
     wrong = [
         f"{key}={value} wanted, {labels.get(key, 'no such label')} found"
         for key, value in spec.node_selector.items()
         if labels.get(key) != value
     ]
-    return "; ".join(wrong) or "no required node affinity term matches"
+    return "; ".join(wrong) or _describe_terms(_required_terms(spec) or (), labels, view.nodes.names[row])
+
+
+def _describe_terms(terms: Sequence[NodeSelectorTerm], labels: Mapping[str, str], name: str) -> str:
+    unmet = [" and ".join(_unmet(term, labels, name)) for term in terms]
+    more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
+    told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
+    return f"{told}{more}" if told else "no required node affinity term can match"
+
+
+def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[str]:
+    """What a term wants that a node has not."""
+    for wanted in term.match_expressions:
+        selector, errors = compile_requirements((wanted,), "")
+        if errors or not selector.matches(labels):
+            yield f"{_written(wanted)} wanted, {labels.get(wanted.key, 'no such label')} found"
+    for wanted in term.match_fields:
+        if not compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),))).match({}, name):
+            yield f"{_written(wanted)} wanted"
+
+
+def _written(wanted: SelectorRequirement) -> str:
+    values = f" [{', '.join(wanted.values)}]" if wanted.values else ""
+    return f"{wanted.key} {wanted.operator}{values}"

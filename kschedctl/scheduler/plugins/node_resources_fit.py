@@ -101,11 +101,13 @@ def _insufficient(name: str, request: int, usage: Usage, from_devices: bool) -> 
     if not short.any():
         return
     small = request > column.allocatable
+    nowhere = "; no node is that large" if column.allocatable.any() else "; no node offers any"
 
     def fact(row: int) -> str:
-        free = max(int(column.allocatable[row] - column.used[row]), 0)
-        asked, offered = names.readable(name, request), names.readable(name, int(column.allocatable[row]))
-        return f"{name}: {asked} requested, {names.readable(name, free)} free of {offered}"
+        offered = int(column.allocatable[row])
+        free = max(offered - int(column.used[row]), 0)
+        asked, left, whole = names.alike(name, request, free, offered)
+        return f"{name}: {asked} requested, {left} free of {whole}{nowhere if small.all() else ''}"
 
     for mask, code in ((small, Code.UNRESOLVABLE), (~small, Code.UNSCHEDULABLE)):
         yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))

@@ -350,7 +350,8 @@ def _uneven(spread: Spread, here: Counts, minimum: Counts, skew: Counts) -> Any:
 
     def fact(row: int) -> str:
         return (
-            f"{key}={column.values[column.codes[row]]} has {here[row]} matching pods, the emptiest domain "
+            f"{key}={column.values[column.codes[row]]} has {here[row]} matching pod{'s' * bool(here[row] != 1)}, "
+            f"the emptiest domain "
             f"{minimum[row]}: skew would be {skew[row]}, at most {spread.constraint.max_skew} is allowed"
         )
 

@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
-from kschedctl.scheduler.volumes.facts import bind_conflict, missing, node_conflict, not_enough_space
+from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
 from kschedctl.scheduler.volumes.listers import (
     Listers,
     NotFoundError,
@@ -91,7 +91,8 @@ class VolumeBinding:
             return PRE_FILTER_SKIP
         sorted_claims = pod_volume_claims(claims, found)
         if sorted_claims.immediate:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)))
+            fact = immediate(sorted_claims.immediate, found)
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
         return PreFilterResult(state=BindingState(sorted_claims, found, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:

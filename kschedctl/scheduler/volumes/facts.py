@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.volumes.binder import PodVolumes
 from kschedctl.scheduler.volumes.csi_migration import plugin_of, translated_affinity
 from kschedctl.scheduler.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
+    Listers,
     claim_class,
     claim_key,
     requested_storage,
 )
+
+
+def immediate(claims: Sequence[PersistentVolumeClaim], found: Listers) -> str:
+    """The claims that have to be bound before a node is looked for, and what is missing for that."""
+    return "; ".join(f"claim {claim_key(claim)} is not bound: {_unbound(claim, found)}" for claim in claims)
+
+
+def _unbound(claim: PersistentVolumeClaim, found: Listers) -> str:
+    name = claim_class(claim)
+    made_by = found.classes.get(name)
+    if claim.spec.volume_name:
+        return f"it waits for PersistentVolume {claim.spec.volume_name}"
+    if made_by is None:
+        return f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
+    if made_by.provisioner in ("", NO_PROVISIONER):
+        return f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
+    return f"it waits for {made_by.provisioner} to provision a volume of class {name}"
 
 
 def node_conflict(volumes: PodVolumes, row: int) -> str:
