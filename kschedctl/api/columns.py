@@ -19,7 +19,8 @@ Rows = npt.NDArray[np.int64]
 UID_BYTES = 16
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_NEVER = -1
+NEVER, LATEST = -1, 253402300799
+"""Seconds since 1970 that stand for no time, and those of the end of the year 9999."""
 NO_TIME = 2**63 - 1
 """In nanoseconds: after all times."""
 
@@ -80,7 +81,7 @@ class Uids(NamedTuple):
 
 
 def _as_text(seconds: int) -> str:
-    return "" if seconds == _NEVER else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
+    return "" if seconds == NEVER else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
 def texts_column(values: Iterable[str]) -> Texts:
@@ -105,14 +106,14 @@ def times_column(values: Sequence[str]) -> Column:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
     except ValueError:  # the 31st of June
         return texts_column(values)
-    made = Times(np.where(np.isnat(times), _NEVER, times.astype(np.int64)))
+    made = Times(np.where(np.isnat(times), NEVER, times.astype(np.int64)))
     return made if made.texts() == list(values) else texts_column(values)
 
 
 def nanoseconds_of(column: Column, place: Callable[[int], str]) -> Rows:
     """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
     if isinstance(column, Times):
-        return np.where(column.seconds == _NEVER, NO_TIME, column.seconds * 10**9)
+        return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**9)
     texts = column if isinstance(column, Texts) else texts_column(column.texts())
     moments = np.full(len(texts.values), NO_TIME)
     for code, text in enumerate(texts.values):

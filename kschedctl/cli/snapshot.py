@@ -94,7 +94,7 @@ def _report(header: Header, file: str) -> SnapshotReport:
         written_by=header.written_by,
         anonymized=header.anonymized,
         kube_version=header.kube_version,
-        objects={section.kind: section.objects for section in header.sections},
+        objects=header.objects,
         feature_gates=header.feature_gates,
         configured=header.configuration is not None,
         unread={**header.unread, **header.partly_read},

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import zlib
+import tracemalloc
+import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +88,8 @@ def test_settings_survive(tmp_path: Path) -> None:
 
 def unpacked(path: Path) -> bytes:
     """Header and all sections."""
-    data = path.read_bytes()
-    head, _, rest = data.partition(b"\n")
-    parts = [head]
-    for section in json.loads(head)["sections"]:
-        parts.append(zlib.decompress(rest[: section["length"]]))
-        rest = rest[section["length"] :]
-    return b"\n".join(parts)
+    with zipfile.ZipFile(path) as file:
+        return b"\n".join(map(file.read, file.namelist()))
 
 
 def test_nothing_is_kept_that_scheduling_does_not_read(tmp_path: Path) -> None:
@@ -121,41 +118,29 @@ def test_nothing_is_kept_that_scheduling_does_not_read(tmp_path: Path) -> None:
     assert claim.metadata.annotations == {"volume.kubernetes.io/selected-node": "n1"}
 
 
-def test_the_first_line_says_what_it_is(tmp_path: Path) -> None:
+def test_any_archiver_lists_what_it_holds(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     written = write_snapshot(demo_cluster(), path)
-    first = json.loads(Path(path).read_bytes().partition(b"\n")[0])
-    assert (first["apiVersion"], first["kind"], first["format"]) == ("kschedctl.dev/v1", "Snapshot", 1)
+    with zipfile.ZipFile(path) as file:
+        first = json.loads(file.read("snapshot.json"))
+        assert (first["apiVersion"], first["kind"], first["format"]) == ("kschedctl.dev/v1", "Snapshot", 2)
+        assert file.namelist()[1:] == [f"{kind}.msgpack" for kind in first["objects"]]
+        assert file.testzip() is None
     assert read_header(path) == written
 
 
-@pytest.mark.parametrize("keep", [0, 1, 40, 0.3, 0.6, 0.99, -1])
-def test_a_file_that_is_cut_short_is_told(keep: float, tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    write_snapshot(demo_cluster(), str(path))
-    data = path.read_bytes()
-    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    with pytest.raises(InputError) as error:
-        read_snapshot(str(path))
-    assert str(error.value).startswith(str(path))
+def zipped(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return path
 
 
-def test_a_damaged_byte_is_told_or_harmless(tmp_path: Path) -> None:
-    """Each section has its checksum; only the header's own values can change unnoticed."""
-    path = tmp_path / "s"
-    write_snapshot(demo_cluster(), str(path))
-    data = path.read_bytes()
-    start = data.index(b"\n") + 1
-    for position in range(start, len(data), 97):
-        damaged = bytearray(data)
-        damaged[position] ^= 0x55
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match="damaged"):
-            read_snapshot(str(path))
+def header(**fields: Any) -> bytes:
+    return json.dumps({"kind": "Snapshot", "format": 2, "writtenBy": "kschedctl 9", **fields}).encode()
 
 
-def section(length: int, size: int) -> bytes:
-    return b'{"kind":"Pod","objects":1,"length":%d,"size":%d}' % (length, size)
+FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"writtenBy":"kschedctl 0.1.0"}\nxx'
 
 
 @pytest.mark.parametrize(
@@ -164,15 +149,8 @@ def section(length: int, size: int) -> bytes:
         (b"", "no snapshot"),
         (b'{"kind": "List"}\n', "no snapshot"),
         (b"kind: Pod\n", "no snapshot"),
-        (
-            b'{"kind": "Snapshot", "format": 9, "writtenBy": "kschedctl 9"}\n',
-            "a snapshot of format 9, written by kschedctl 9",
-        ),
-        (
-            b'{"kind":"Snapshot","sections":[{"kind":"Pod","objects":1,"length":2,"size":99999999999}]}\nxx',
-            "impossible size",
-        ),
-        (b'{"kind":"Snapshot","sections":[{"kind":"Pod","objects":1,"length":-2,"size":9}]}\nxx', "cut short"),
+        (b"PK\x03\x04", "damaged snapshot: File is not a zip file"),
+        (FIRST_FORMAT, "a snapshot of format 1 \\(save it again\\)"),
     ],
 )
 def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
@@ -181,11 +159,137 @@ def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: 
         read_snapshot(str(tmp_path / "s"))
 
 
+POD_HEADER = header(objects={"Pod": 1})
+OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
+    "another zip file": ({"word/document.xml": b"<a/>"}, "no snapshot"),
+    "another document": ({"snapshot.json": b'{"kind": "List"}'}, "no snapshot"),
+    "of a later version": (
+        {"snapshot.json": header(format=9, gaps=[], objects=7)},
+        r"a snapshot of format 9, written by kschedctl 9 \(this kschedctl reads format 2\)",
+    ),
+    "without format": ({"snapshot.json": b'{"kind": "Snapshot"}'}, "a snapshot of format 0, written by nobody knows"),
+    "a header that is none": ({"snapshot.json": header(objects=[1])}, "damaged snapshot: Expected `object`"),
+    "a header nested too deeply": ({"snapshot.json": b'{"x":' + b"[" * 9999}, "damaged snapshot: .*recursion"),
+    "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "snapshot.json in it is larger than 16 MiB"),
+    "a kind that is not in it": ({"snapshot.json": POD_HEADER}, "damaged snapshot: .*Pod.msgpack"),
+    "objects of another number": (
+        {"snapshot.json": header(objects={"Service": 2}), "Service.msgpack": b"\x91\x80"},
+        "damaged snapshot: 1 objects of kind Service instead of 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_ARCHIVES)
+def test_what_is_no_snapshot_of_ours_is_told(case: str, tmp_path: Path) -> None:
+    members, words = OTHER_ARCHIVES[case]
+    with pytest.raises(InputError, match=words) as error:
+        read_snapshot(str(zipped(tmp_path / "s", members)))
+    assert str(error.value).startswith(f"{tmp_path}/s: ")
+
+
 def test_kinds_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    write_snapshot(demo_cluster(), str(path))
-    path.write_bytes(path.read_bytes().replace(b'"kind":"PriorityClass"', b'"kind":"PriorityThing"', 1))
-    assert read_snapshot(str(path)).priority_classes == ()
+    members = {"snapshot.json": header(objects={"PriorityThing": 1}), "PriorityThing.msgpack": b"\x91\x80"}
+    assert read_snapshot(str(zipped(tmp_path / "s", members))).priority_classes == ()
+
+
+BOMBS = {
+    "zeros": b"\0" * (120 << 20),
+    "many empty objects": b"\xdd" + (7 << 20).to_bytes(4, "big") + b"\x80" * (7 << 20),
+    "many empty objects in one": b"\x91\x81\xa8template\x81\xa4spec\x81\xaacontainers\xdd"
+    + (7 << 20).to_bytes(4, "big")
+    + b"\x80" * (7 << 20),
+    "many texts": b"\xdd" + (20 << 20).to_bytes(4, "big") + b"\xa1\xb1" * (20 << 20),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
+    """Told by the sizes in the directory, and by counting what msgpack begins, before any object is made."""
+    path = zipped(
+        tmp_path / "s", {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": BOMBS[case]}
+    )
+    assert path.stat().st_size < 3 << 20
+    with pytest.raises(InputError, match="would take more than 1,024 MiB of memory"):
+        read_snapshot(str(path))
+
+
+def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
+    """A member that unpacks to more than it says is not unpacked further."""
+    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * (50 << 20)})
+    data = path.read_bytes()
+    path.write_bytes(data.replace((50 << 20).to_bytes(4, "little"), (50).to_bytes(4, "little")))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="damaged snapshot: Bad CRC-32"):
+        read_snapshot(str(path))
+    assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+def test_devices_are_no_snapshots(device: str) -> None:
+    with pytest.raises(InputError, match=f"{device}: no snapshot"):
+        read_snapshot(device)
+
+
+def small_snapshot(folder: Path) -> bytes:
+    """A node and a pod, two kinds that are stored in tables, and one that is not."""
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
+    namespace = {"kind": "Namespace", "metadata": {"name": "default"}}
+    write_snapshot(kschedctl.Cluster.from_objects([node, pod, namespace]), str(folder / "small"))
+    return (folder / "small").read_bytes()
+
+
+def outcome(data: bytes, path: Path) -> str:
+    """What is read of a file, or the line that says why nothing is."""
+    path.write_bytes(data)
+    try:
+        cluster = read_snapshot(str(path))
+    except InputError as error:
+        line = str(error)
+        return "told" if line.startswith(f"{path}: ") and "\n" not in line else line
+    return msgspec.json.encode([list(getattr(cluster, field)) for field in FIELDS.values()]).decode()
+
+
+def test_every_bit_counts_or_changes_nothing(tmp_path: Path) -> None:
+    data = small_snapshot(tmp_path)
+    places = [divmod(number, 8) for number in range(0, 8 * len(data), 5)]  # each bit of a byte in its turn
+    outcomes = Counter(
+        outcome(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], tmp_path / "s") for at, bit in places
+    )
+    assert set(outcomes) == {"told", outcome(data, tmp_path / "s")}
+    assert outcomes["told"] > len(places) / 2
+
+
+def test_every_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
+    data = small_snapshot(tmp_path)
+    assert {outcome(data[:length], tmp_path / "s") for length in range(len(data))} == {"told"}
+
+
+RECORDS: dict[str, Any] = {
+    "a template that is not there": {6: b"\1\0\0\0"},
+    "a template before the first": {6: b"\xff\xff\xff\xff"},
+    "a spec that is not there": {5: b"\0\0\0\0\7" + b"\0" * 15},
+    "half a code": {6: b"\0\0"},
+    "fewer names": {7: []},
+    "more UIDs": {8: ["uids", b"\0" * 32]},
+    "texts for nodes only": {9: ["uids", b"\0" * 16]},
+    "a time after all": {10: ["times", b"\xff" * 7 + b"\x7f"]},
+    "more times": {11: ["times", b"\0" * 16]},
+}
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_tables_that_make_no_sense_are_told(case: str, tmp_path: Path) -> None:
+    """Not by accident, as checksums are right, but by somebody."""
+    small_snapshot(tmp_path)
+    with zipfile.ZipFile(tmp_path / "small") as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    record = msgspec.msgpack.decode(members["Pod.msgpack"])
+    for field, value in RECORDS[case].items():
+        record[field] = value
+    members["Pod.msgpack"] = msgspec.msgpack.encode(record)
+    assert outcome(zipped(tmp_path / "crafted", members).read_bytes(), tmp_path / "s") == "told"
 
 
 def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,263 @@
+"""The objects of a kind as the bytes that a snapshot keeps of them: msgpack, of pods and nodes as tables.
+
+Pods are stored as their table: distinct parts once, and for each pod which of them it has; nodes without their images,
+which many have in common. What is read back is checked as far as the rest of the program relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import GenericAlias
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, Column, Ints, Texts, Times, Uids
+from kschedctl.api.noise import without_noise
+from kschedctl.api.objects import (
+    KINDS,
+    Affinity,
+    ContainerImage,
+    Node,
+    Pod,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    Struct,
+    Volume,
+)
+from kschedctl.api.pod_table import PodTable
+
+
+class _Column(msgspec.Struct, array_like=True):
+    """Texts as numbers: int32 codes of the distinct ``values``, int64 times, or the bytes of UIDs."""
+
+    form: str
+    data: bytes
+    values: list[str] = []
+
+
+class _PodRecord(msgspec.Struct, array_like=True):
+    """A PodTable. ``templates``: int32 (T, 5), which metadata, spec, affinity, volumes and status a template has."""
+
+    metadata: list[PodMeta]
+    specs: list[PodSpec]
+    affinities: list[Affinity | None]
+    volumes: list[tuple[Volume, ...]]
+    statuses: list[PodStatus]
+    templates: bytes
+    template: bytes
+    names: list[str]
+    uids: _Column
+    node: _Column
+    created: _Column
+    started: _Column
+
+
+class _NodeRecord(msgspec.Struct, array_like=True):
+    """Nodes without images; the distinct images; int32 how many a node has, and which, one node after the other."""
+
+    nodes: list[Node]
+    images: list[ContainerImage]
+    counts: bytes
+    codes: bytes
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def pack(kind: str, objects: Sequence[Any]) -> bytes:
+    """The section of a kind."""
+    if kind == "Pod":
+        record: object = _pod_record(PodTable.of(objects))
+    elif kind == "Node":
+        record = _node_record([without_noise(node) for node in objects])
+    else:
+        record = [without_noise(obj) for obj in objects]
+    return msgspec.msgpack.encode(record)
+
+
+class _Distinct:
+    """The distinct ones of many parts, and the number of each."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self._known: dict[bytes, int] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def number(self, part: Any) -> int:
+        found = self._known.setdefault(self._encode(part), len(self.parts))
+        if found == len(self.parts):
+            self.parts.append(part)
+        return found
+
+
+def _pod_record(table: PodTable) -> _PodRecord:
+    parts = [_Distinct() for _ in range(5)]
+    rows = [
+        [column.number(part) for column, part in zip(parts, _parts(template), strict=True)]
+        for template in table.templates
+    ]
+    metadata, specs, affinities, volumes, statuses = (column.parts for column in parts)
+    return _PodRecord(
+        metadata,
+        specs,
+        affinities,
+        volumes,
+        statuses,
+        _bytes(rows),
+        _bytes(table.template),
+        list(table.names),
+        _column(table.uids),
+        _column(table.node),
+        _column(table.created),
+        _column(table.started),
+    )
+
+
+def _parts(template: Pod) -> tuple[Any, ...]:
+    spec = template.spec
+    return (
+        template.metadata,
+        replace(spec, affinity=None, volumes=()),
+        spec.affinity,
+        spec.volumes,
+        template.status,
+    )
+
+
+def _node_record(nodes: list[Node]) -> _NodeRecord:
+    images = _Distinct()
+    codes = [images.number(image) for node in nodes for image in node.status.images]
+    return _NodeRecord(
+        [replace(node, status=replace(node.status, images=())) for node in nodes],
+        images.parts,
+        _bytes([len(node.status.images) for node in nodes]),
+        _bytes(codes),
+    )
+
+
+def _column(column: Column) -> _Column:
+    match column:
+        case Times():
+            return _Column("times", column.seconds.astype("<i8").tobytes())
+        case Uids():
+            return _Column("uids", column.data)
+        case Texts():
+            return _Column("texts", _bytes(column.codes), list(column.values))
+    raise TypeError(column)
+
+
+def _bytes(numbers: Any) -> bytes:
+    return np.asarray(numbers, "<i4").tobytes()
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
+    """The ``count`` objects of a section. Raises ValueError for what ``pack`` does not make of so many."""
+    found = _UNPACK.get(kind, _decoder(kind))(data)
+    if len(found) != count:
+        raise ValueError(f"{len(found):,} objects of kind {kind} instead of {count:,}")
+    return found
+
+
+def _pods(data: bytes) -> PodTable:
+    record = msgspec.msgpack.decode(data, type=_PodRecord)
+    parts: tuple[Sequence[Any], ...] = (
+        record.metadata,
+        record.specs,
+        record.affinities,
+        record.volumes,
+        record.statuses,
+    )
+    rows = _ints(record.templates).reshape(-1, len(parts))
+    for column, part in zip(rows.T, parts, strict=True):
+        _check_codes(column, len(part))
+    templates = [
+        Pod(
+            record.metadata[m],
+            replace(record.specs[s], affinity=record.affinities[a], volumes=record.volumes[v]),
+            record.statuses[t],
+        )
+        for m, s, a, v, t in rows.tolist()
+    ]
+    template, count = _ints(record.template), len(record.names)
+    _check_codes(template, len(templates))
+    _check_length(len(template), count)
+    return PodTable(
+        templates,
+        template,
+        names=record.names,
+        uids=_any_column(record.uids, count),
+        node=_texts(record.node, count),
+        created=_any_column(record.created, count),
+        started=_any_column(record.started, count),
+    )
+
+
+def _nodes(data: bytes) -> tuple[Node, ...]:
+    record = msgspec.msgpack.decode(data, type=_NodeRecord)
+    images, counts, codes = record.images, _ints(record.counts), _ints(record.codes)
+    _check_codes(codes, len(images))
+    _check_codes(counts, len(codes) + 1)
+    _check_length(int(counts.sum(dtype=np.int64)), len(codes))
+    numbers, ends = codes.tolist(), np.cumsum(counts, dtype=np.int64).tolist()
+    held = (tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False))
+    return tuple(
+        replace(node, status=replace(node.status, images=found)) if found else node
+        for node, found in zip(record.nodes, held, strict=True)
+    )
+
+
+@cache
+def _decoder(kind: str) -> Callable[[bytes], Sequence[Struct]]:
+    decode: Callable[[bytes], Sequence[Struct]] = msgspec.msgpack.Decoder(
+        GenericAlias(tuple, (KINDS[kind], ...))
+    ).decode
+    return decode
+
+
+def _texts(column: _Column, count: int) -> Texts:
+    if column.form != "texts":
+        raise ValueError(f"a column of {column.form}")
+    codes = _ints(column.data)
+    _check_codes(codes, len(column.values))
+    _check_length(len(codes), count)
+    return Texts(codes, column.values)
+
+
+def _any_column(column: _Column, count: int) -> Column:
+    match column.form:
+        case "times":
+            seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
+            _check_length(len(seconds), count)
+            if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
+                raise ValueError("a time that is none")
+            return Times(seconds)
+        case "uids":
+            _check_length(len(column.data), count * UID_BYTES)
+            return Uids(column.data)
+    return _texts(column, count)
+
+
+def _ints(data: bytes) -> Ints:
+    return np.frombuffer(data, "<i4").astype(np.int32, copy=False)
+
+
+def _check_codes(codes: Ints, values: int) -> None:
+    """Each is the place of one of so many values. Raises ValueError."""
+    if len(codes) and not 0 <= codes.min() <= codes.max() < values:
+        raise ValueError("a code that stands for nothing")
+
+
+def _check_length(found: int, wanted: int) -> None:
+    if found != wanted:
+        raise ValueError("columns of different length")
+
+
+_UNPACK: Mapping[str, Callable[[bytes], Sequence[Struct]]] = {"Pod": _pods, "Node": _nodes}
