@@ -88,6 +88,8 @@ class Cluster:
     what was read but is of kinds that scheduling does not read; ``unread`` maps kinds that could not be read to why,
     ``partly_read`` those of which only a namespace could be;
     ``picture`` says when and where a live cluster was read; ``warnings`` are what whoever gave the files should know.
+    ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
+    the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     """
 
     pods: Sequence[api.Pod] = ()
@@ -123,6 +125,7 @@ class Cluster:
     partly_read: Mapping[str, str] = field(default_factory=dict)
     picture: Picture | None = None
     warnings: tuple[str, ...] = ()
+    other_builds: bool = True
 
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
@@ -137,6 +140,7 @@ class Cluster:
         config: Mapping[str, Any] | None = None,
         feature_gates: Mapping[str, bool] | None = None,
         admit: bool = False,
+        other_builds: bool = False,
     ) -> Self:
         """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
 
@@ -147,7 +151,8 @@ class Cluster:
             kind = str(document.get("kind", ""))
             if kind in FIELDS:
                 found.setdefault(kind, []).append(convert(document))
-        return cls.of(found, configuration=config, feature_gates=feature_gates or {}, admit=admit)
+        gates = feature_gates or {}
+        return cls.of(found, configuration=config, feature_gates=gates, admit=admit, other_builds=other_builds)
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """The pod of that name, if there is one."""

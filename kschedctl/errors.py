@@ -4,6 +4,7 @@ KschedctlError            exit 2 unless a subclass says otherwise
 ├── UsageError            the command line makes no sense: no such pod, two pods of that name
 ├── InputError            a file or document cannot be used; carries file, document and field
 ├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would refuse
+├── ThirdPartyError       a scheduler plugin of another package does not work
 └── ClusterError          exit 3: the cluster could not be reached or refused us
 """
 
@@ -34,6 +35,10 @@ class InputError(KschedctlError):
 
 class ConfigurationError(KschedctlError):
     """A scheduler configuration that kube-scheduler itself would refuse."""
+
+
+class ThirdPartyError(KschedctlError):
+    """A plugin that another package registers, and that the configuration enables, does not work; names both."""
 
 
 class ClusterError(KschedctlError):

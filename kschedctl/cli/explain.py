@@ -70,11 +70,11 @@ def _report(
     scope = scope if pod and pods.names_namespace(pod) else in_context(scope, source, cluster)
     lone = None if pod else lone_pod(cluster)
     if pod:
-        return study.explain(cluster, pods.find(cluster, pod, scope).key, **as_if)
+        return study.as_events(study.explain(cluster, pods.find(cluster, pod, scope).key, **as_if))
     if lone and lone.metadata.uid:
-        return study.explain(cluster, lone.key, **as_if)
+        return study.as_events(study.explain(cluster, lone.key, **as_if))
     if lone:
-        return study.explain(without(cluster, lone), created(lone, scope), **as_if)
+        return study.as_events(study.explain(without(cluster, lone), created(lone, scope), **as_if))
     if as_if["as_if_priority"] is not None or as_if["as_if_priority_class"]:
         raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
     return summary(cluster, source, scope)

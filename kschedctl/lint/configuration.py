@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from kschedctl.errors import ConfigurationError
@@ -14,7 +15,7 @@ from kschedctl.scheduler.configuration_document import API_VERSION, GROUP
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.profile import Profile, default_plugins
-from kschedctl.scheduler.registry import extension_points, third_party_plugins
+from kschedctl.scheduler.third_party import third_party_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
@@ -77,15 +78,15 @@ def check_configuration(
         yield from ((DISABLED, p) for p in _disabled(subject, path, profile, gates))
         yield from ((WEIGHT_ZERO, p) for p in _weights(subject, path, written))
         yield from ((UNKNOWN, p) for p in _unknown(subject, path, written))
+        yield from ((FOREIGN, p) for p in _foreign(subject, path, profile, written))
         yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written))
     if nodes is not None:
         yield from ((PERCENTAGE, p) for p in _percentages(subject, configuration, nodes))
 
 
 def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerConfiguration:
-    """The configuration with the plugins that installed packages register. Raises ConfigurationError."""
-    points = {name: extension_points(factory(None, gates)) for name, factory in third_party_plugins().items()}
-    return load_configuration(document, gates, points)
+    """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
+    return load_configuration(document, gates, third_party_plugins(), other_builds=True)
 
 
 def nodes_to_find(percentage: int, nodes: int) -> int:
@@ -136,8 +137,18 @@ def _unknown(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterat
                 yield subject.problem(at, f"there is no plugin {plugin.get('name')} to disable")
 
 
+def _foreign(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
+    for point, plugin_set in (written.get("plugins") or {}).items():
+        for i, plugin in enumerate((plugin_set or {}).get("enabled") or ()):
+            name = plugin.get("name")
+            if name in profile.foreign:
+                message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
+                meant = "".join(f"; is {near} meant?" for near in get_close_matches(name, IN_TREE, 1, 0.8))
+                yield subject.problem((*path, "plugins", point, "enabled", i, "name"), message + meant)
+
+
 def _unused_args(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
-    running = {name for names in profile.plugins.values() for name in names}
+    running = {name for names in profile.plugins.values() for name in names}.union(profile.foreign)
     for i, config in enumerate(written.get("pluginConfig") or ()):
         name = str(config.get("name"))
         if name not in running:
@@ -222,6 +233,14 @@ UNKNOWN = _rule(
     "kube-scheduler takes it without a word; the plugin that was meant still runs.",
     fix="Correct the name",
 )
+FOREIGN = _rule(
+    "cfg-foreign-plugin",
+    WARNING,
+    "A plugin that is not kube-scheduler's own",
+    "kube-scheduler as it is released does not start with it. A build that has it may; what it does is not replayed"
+    " unless a package registers it here.",
+    fix="Correct the name, or see that the scheduler that reads this has the plugin",
+)
 UNUSED_ARGS = _rule(
     "cfg-unused-args",
     WARNING,
@@ -237,4 +256,14 @@ PERCENTAGE = _rule(
     fix="Leave it out, then it follows the size of the cluster",
     source=TUNING,
 )
-RULES: Sequence[Rule] = (INVALID, OLD_VERSION, WITHOUT_STATE, DISABLED, WEIGHT_ZERO, UNKNOWN, UNUSED_ARGS, PERCENTAGE)
+RULES: Sequence[Rule] = (
+    INVALID,
+    OLD_VERSION,
+    WITHOUT_STATE,
+    DISABLED,
+    WEIGHT_ZERO,
+    UNKNOWN,
+    FOREIGN,
+    UNUSED_ARGS,
+    PERCENTAGE,
+)

@@ -142,8 +142,10 @@ class Explanation(Document, frozen=True):
 
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
     (it has ended) or Error.
-    ``headline`` is the one-line answer; ``advice`` says what to look at next; ``not_replayed`` names what could change
-    the answer but was left out. ``nodes``: the feasible ones by score, then those that lack least.
+    ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
+    the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
+    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out.
+    ``nodes``: the feasible ones by score, then those that lack least.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     """
 

@@ -24,11 +24,12 @@ from kschedctl.scheduler.configuration_validation import configuration_errors
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.plugin_args_validation import args_errors
-from kschedctl.scheduler.profile import Plugins, Profile, build_profile
+from kschedctl.scheduler.profile import Plugins, Profile, build_profile, foreign_plugins
+from kschedctl.scheduler.registry import Factory, extension_points
 from kschedctl.scheduler.strict_decoding import Duration
 
 DEFAULT_EXTENDER_TIMEOUT = Duration(5)
-NO_REGISTRATIONS: Mapping[str, frozenset[str]] = {}
+NO_REGISTRATIONS: Mapping[str, Factory] = {}
 
 
 class SchedulerConfiguration(Struct, frozen=True):
@@ -49,24 +50,25 @@ class SchedulerConfiguration(Struct, frozen=True):
 def load_configuration(
     document: Mapping[str, Any] | None,
     gates: FeatureGates,
-    registered: Mapping[str, frozenset[str]] = NO_REGISTRATIONS,
+    registered: Mapping[str, Factory] = NO_REGISTRATIONS,
+    *,
+    other_builds: bool = False,
 ) -> SchedulerConfiguration:
     """The configuration that the document (parsed YAML or JSON; None: the default one) stands for.
 
-    ``registered`` are plugins of third parties: name -> the extension points that they implement. Raises
-    ConfigurationError, in kube-scheduler's words, for what kube-scheduler would refuse.
+    ``registered`` are plugins of third parties, made to see at which points they run. ``other_builds``: a plugin that
+    is none of these is taken for compiled into the scheduler (``Profile.foreign``); kube-scheduler as it is released
+    refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse.
     """
-    for name in sorted(IN_TREE.keys() & registered.keys()):
-        raise ConfigurationError(f"a plugin named {name} already exists")
     written = KubeSchedulerConfiguration() if document is None else parse_document(document)
     parsed = with_document_defaults(written, gates)
     if errors := list(configuration_errors(parsed, gates)):
         raise ConfigurationError(aggregate(errors))
-    registry = IN_TREE | dict(registered)
+    _check_tls(parsed.extenders)
     ignored = _ignored_resources(parsed.extenders)
     own = [profile.plugins for profile in written.profiles] or [Plugins()]
     profiles = [
-        _profile(profile, custom, registry, ignored, gates)
+        _profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
         for profile, custom in zip(parsed.profiles, own, strict=True)
     ]
     _check_queue_sort(profiles)
@@ -83,9 +85,11 @@ def load_configuration(
 def _profile(
     profile: KubeSchedulerProfile,
     custom: Plugins,
-    registry: Mapping[str, frozenset[str]],
+    registered: Mapping[str, Factory],
+    *,
     ignored: tuple[str, ...],
     gates: FeatureGates,
+    other_builds: bool,
 ) -> Profile:
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
@@ -96,6 +100,8 @@ def _profile(
     enabled = "NodeResourcesFit" in profile.plugins.enabled_names
     if enabled and (errors := args_errors(args["NodeResourcesFit"], gates)):
         raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
+    names = profile.plugins.enabled_names & registered.keys()
+    registry = IN_TREE | {name: extension_points(registered[name](args.get(name), gates)) for name in sorted(names)}
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -104,9 +110,22 @@ def _profile(
             registry,
             args=args,
             percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+            foreign=foreign_plugins(profile.plugins, registry) if other_builds else {},
         )
     except ConfigurationError as error:
         raise ConfigurationError(error.what, where=where) from None
+
+
+def _check_tls(extenders: tuple[Extender, ...]) -> None:
+    """A root certificate is there to verify the server with, and ``insecure`` says not to.
+
+    Upstream: NewHTTPExtender, and TLSConfigFor in staging/src/k8s.io/client-go/transport/transport.go.
+    """
+    for extender in extenders:
+        tls = extender.tls_config
+        if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
+            what = "specifying a root certificates file with the insecure flag is not allowed"
+            raise ConfigurationError(f"couldn't build extenders: {what}")
 
 
 def _ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
@@ -124,10 +143,12 @@ def _in_calling_order(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
 
 
 def _check_queue_sort(profiles: list[Profile]) -> None:
-    """All profiles share one queue, so they must sort it alike."""
-    first = profiles[0].plugins["queueSort"][0]
-    for profile in profiles[1:]:
-        own = profile.plugins["queueSort"][0]
+    """All profiles share one queue, so they must sort it alike; a plugin that is taken for compiled in may do so."""
+    known = [profile for profile in profiles if profile.plugins["queueSort"]]
+    for profile in known[1:]:
+        own, first = profile.plugins["queueSort"][0], known[0].plugins["queueSort"][0]
         if own != first:
             what = f'different queue sort plugins for profile "{profile.scheduler_name}": "{own}", first: "{first}"'
             raise ConfigurationError(what)
+        if profile.args.get(own) != known[0].args.get(own):
+            raise ConfigurationError(f'different queue sort plugin args for profile "{profile.scheduler_name}"')

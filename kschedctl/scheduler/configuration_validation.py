@@ -51,10 +51,8 @@ def _leader_election(election: LeaderElection) -> Iterator[str]:
     for name, seconds in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if seconds <= 0:
             yield invalid(f"leaderElection.{name}", f"{seconds:g}s", "must be greater than zero")
-    if lease < renew:
-        yield invalid("leaderElection.leaseDuration", f"{renew:g}s", "LeaseDuration must be greater than RenewDeadline")
-    if renew < retry:
-        yield invalid("leaderElection.renewDeadline", f"{retry:g}s", "RenewDeadline must be greater than RetryPeriod")
+    if lease <= renew:
+        yield invalid("leaderElection.leaseDuration", f"{renew:g}s", "must be greater than `RenewDeadline`")
     if election.resource_lock not in ("", "leases"):
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
 

@@ -52,6 +52,15 @@ _IN_TREE = {
 IN_TREE = {name: frozenset(points.split()) for name, points in _IN_TREE.items()}
 """In-tree plugin -> the extension points that it implements."""
 
+FORMER_PLUGINS = frozenset(
+    {
+        *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
+        *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
+        *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
+    }
+)
+"""Plugins that were in-tree in earlier versions: who enables one of them means kube-scheduler's own, which is gone."""
+
 DEFAULT_PLUGINS: dict[str, int | None] = {
     "SchedulingGates": None,
     "PrioritySort": None,

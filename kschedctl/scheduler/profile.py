@@ -14,8 +14,11 @@ import msgspec
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.feature_gates import FeatureGates
-from kschedctl.scheduler.in_tree_plugins import DEFAULT_PLUGINS, EXTENSION_POINTS, GATED_PLUGINS
+from kschedctl.scheduler.framework import MAX_NODE_SCORE
+from kschedctl.scheduler.in_tree_plugins import DEFAULT_PLUGINS, EXTENSION_POINTS, FORMER_PLUGINS, GATED_PLUGINS
 from kschedctl.scheduler.strict_decoding import Int32
+
+MAX_INT64 = 2**63 - 1
 
 
 class Plugin(Struct, frozen=True):
@@ -30,6 +33,11 @@ class PluginSet(Struct, frozen=True):
 
     enabled: tuple[Plugin, ...] = ()
     disabled: tuple[Plugin, ...] = ()
+
+    @property
+    def enabled_names(self) -> frozenset[str]:
+        """The plugins switched on here."""
+        return frozenset(plugin.name for plugin in self.enabled)
 
     @property
     def disabled_names(self) -> frozenset[str]:
@@ -63,8 +71,7 @@ class Plugins(Struct, frozen=True):
     @property
     def enabled_names(self) -> frozenset[str]:
         """The plugins enabled anywhere."""
-        sets = (self.multi_point, *self.by_point().values())
-        return frozenset(plugin.name for plugin_set in sets for plugin in plugin_set.enabled)
+        return frozenset[str]().union(*(s.enabled_names for s in (self.multi_point, *self.by_point().values())))
 
 
 _FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
@@ -76,7 +83,8 @@ class Profile(Struct, frozen=True):
     ``plugins`` are in order of execution. ``weights`` and ``placement_weights`` cover the enabled plugins that
     implement score and placementScore, as upstream even those that are disabled at that point. ``args`` are typed for
     in-tree plugins that have some, the plain document for others. ``origins`` tells by point and plugin who enabled
-    it: ``default``, ``multiPoint`` or the point itself.
+    it: ``default``, ``multiPoint`` or the point itself. ``foreign`` are the plugins taken for compiled in, of which
+    only the points are known at which the document names them.
     """
 
     scheduler_name: str
@@ -86,6 +94,7 @@ class Profile(Struct, frozen=True):
     args: Mapping[str, Any]
     origins: Mapping[str, Mapping[str, str]]
     percentage_of_nodes_to_score: int | None = None
+    foreign: tuple[str, ...] = ()
 
 
 def default_plugins(gates: FeatureGates) -> tuple[Plugin, ...]:
@@ -117,39 +126,74 @@ def build_profile(
     *,
     args: Mapping[str, Any],
     percentage_of_nodes_to_score: int | None,
+    foreign: Mapping[str, frozenset[str]],
 ) -> Profile:
     """The profile of ``plugins``, which are ``custom`` merged into the default ones.
 
-    ``registry`` gives the extension points that each plugin implements. Raises ConfigurationError for plugins that do
-    not exist, that stand twice or where they cannot run, and unless one plugin sorts the queue and some plugin binds.
+    ``registry`` gives the extension points that each plugin implements, ``foreign`` those of plugins that may run at
+    others too. Raises ConfigurationError for plugins that do not exist, that stand twice or where they cannot run, for
+    weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
     """
+    registry = {**registry, **foreign}
     by_point = _plugins_by_point(plugins, registry)
-    if len(by_point["queueSort"]) != 1:
-        what = f'only one queue sort plugin required for profile with scheduler name "{name}"'
-        raise ConfigurationError(f"{what}, but got {len(by_point['queueSort'])}")
-    if not by_point["bind"]:
+    _check_points(name, by_point, somewhere=any(plugin.name in foreign for plugin in plugins.multi_point.enabled))
+    return Profile(
+        scheduler_name=name,
+        plugins=by_point,
+        weights=_weights("score", "score", plugins, registry),
+        placement_weights=_weights("placementScore", "placement score", plugins, registry),
+        args=args,
+        origins={point: _origins(point, names, custom) for point, names in by_point.items()},
+        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
+        foreign=tuple(sorted(foreign)),
+    )
+
+
+def foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The enabled plugins that are not in the registry, with the points that name them: other builds have such."""
+    return {
+        name: frozenset(point for point, found in plugins.by_point().items() if name in found.enabled_names)
+        for name in plugins.enabled_names - registry.keys() - FORMER_PLUGINS - {""}
+    }
+
+
+def _check_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, somewhere: bool) -> None:
+    """``somewhere``: a plugin runs at points that are not known, and may be the one that sorts the queue or binds."""
+    sorting = len(by_point["queueSort"])
+    if sorting > 1 or not (sorting or somewhere):
+        what = f'only one queue sort plugin required for profile with scheduler name "{name}", but got {sorting}'
+        raise ConfigurationError(what)
+    if not by_point["bind"] and not somewhere:
         raise ConfigurationError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
     if len(by_point["placementGenerate"]) > 1:
         what = "at most one placement generate plugin is allowed for profile with scheduler name"
         raise ConfigurationError(f'{what} "{name}"')
-    return Profile(
-        scheduler_name=name,
-        plugins=by_point,
-        weights=_weights("score", plugins, registry),
-        placement_weights=_weights("placementScore", plugins, registry),
-        args=args,
-        origins={point: _origins(point, names, custom) for point, names in by_point.items()},
-        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
-    )
 
 
-def _weights(point: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """The weights at a scoring point: the point's own go before multiPoint's, 0 is 1."""
+def _weights(point: str, what: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, int]:
+    """The weights at a scoring point: the point's own go before multiPoint's, 0 is 1.
+
+    Raises ConfigurationError as upstream does: it subtracts in int64, so what a negative total leaves wraps.
+    """
     found: dict[str, int] = {}
+    total = 0
     for plugin in (*plugins.by_point()[point].enabled, *plugins.multi_point.enabled):
-        if point in registry.get(plugin.name, ()):
-            found.setdefault(plugin.name, plugin.weight or 1)
+        if point not in registry.get(plugin.name, ()) or plugin.name in found:
+            continue
+        found[plugin.name] = plugin.weight or 1
+        highest = found[plugin.name] * MAX_NODE_SCORE
+        if highest > _as_int64(MAX_INT64 - total):
+            raise ConfigurationError(f"{what} plugins: total score of Score plugins could overflow")
+        total += highest
     return found
+
+
+def _as_int64(number: int) -> int:
+    """
+    >>> _as_int64(2**63) == -(2**63)
+    True
+    """
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -67,9 +66,6 @@ PLUGINS: Mapping[str, Factory] = {
     "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),
 }
 
-ENTRY_POINTS = "kschedctl.plugins"
-"""The entry-point group by which other packages register plugins: name -> a factory like those above."""
-
 POINTS: Mapping[str, type] = {
     "preEnqueue": PreEnqueuePlugin,
     "preFilter": PreFilterPlugin,
@@ -79,11 +75,6 @@ POINTS: Mapping[str, type] = {
     "score": ScorePlugin,
 }
 """Extension point -> the protocol of the plugins that run there."""
-
-
-def third_party_plugins() -> dict[str, Factory]:
-    """The plugins that installed packages register; they run in profiles that name them."""
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
 
 
 def extension_points(plugin: object) -> frozenset[str]:

@@ -17,7 +17,8 @@ from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, lacking
 from kschedctl.scheduler.profile import Profile
-from kschedctl.scheduler.registry import PLUGINS, Factory, extension_points, third_party_plugins
+from kschedctl.scheduler.registry import PLUGINS, Factory
+from kschedctl.scheduler.third_party import third_party_plugins
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 
@@ -33,7 +34,7 @@ class Framework:
 
     def __init__(self, profile: Profile, gates: FeatureGates, factories: Mapping[str, Factory] = PLUGINS) -> None:
         self.profile = profile
-        enabled = {name for names in profile.plugins.values() for name in names}
+        enabled = {name for names in profile.plugins.values() for name in names}.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
             name: factory(profile.args.get(name), gates) for name, factory in factories.items() if name in enabled
         }
@@ -53,8 +54,9 @@ class Scheduler:
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
         third_party = third_party_plugins() if cluster.configuration else {}
         self._factories = {**PLUGINS, **third_party}
-        points = {name: extension_points(factory(None, self.gates)) for name, factory in third_party.items()}
-        self.configuration: SchedulerConfiguration = load_configuration(cluster.configuration, self.gates, points)
+        self.configuration: SchedulerConfiguration = load_configuration(
+            cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
+        )
         self._frameworks: dict[str, Framework] = {}
 
     def kinds_read(self) -> tuple[str, ...]:

@@ -86,6 +86,14 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     return replace(report, headline=headline(report), advice=advice(report, pod))
 
 
+def as_events(report: Explanation) -> Explanation:
+    """The explanation with the message that kube-scheduler writes: none for a pod that it holds back.
+
+    For such a pod ``message`` is what it would say once the pod is released, as everything else in the document is.
+    """
+    return replace(report, message=None) if report.verdict == "Gated" else report
+
+
 def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
     return {"scheduler_name": pod.spec.scheduler_name, "kube_version": scheduler.cluster.kube_version}
 
@@ -113,7 +121,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         pod=cycle.info.pod.key,
         verdict=_verdict(cycle),
         headline=cycle.error or "",
-        message=fit_error(cycle, post_filter.message) if stuck else None,
+        message=fit_error(cycle, post_filter.message) if stuck else cycle.error,
         not_replayed=not_replayed(scheduler, framework),
         node_order=names,
         queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},

@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pending import PendingGroup, PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.explain import explain_pod
+from kschedctl.studies.explain import as_events, explain_pod
 
 
 def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str]) -> PendingPods:
@@ -29,7 +29,7 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     for pod in pods:
         kind = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name)
         if kind not in shared:
-            shared[kind] = explain_pod(scheduler, scheduler.view.stored(pod))
+            shared[kind] = as_events(explain_pod(scheduler, scheduler.view.stored(pod)))
         found[pod.key] = shared[kind]
     return found
 

@@ -42,12 +42,26 @@ def args(plugin, **fields):
     return profile(pluginConfig=[{"name": plugin, "args": fields}])
 
 
-def load(document, gates=GATES, **registered):
-    return load_configuration(document, gates, {name: frozenset(points) for name, points in registered.items()})
+METHODS = {"filter": ("filter",), "preScore": ("pre_score",), "score": ("score", "normalize")}
+
+
+def running_at(*points):
+    """A factory of plugins that run at these points."""
+    methods = {name: lambda self, *_: None for point in points for name in METHODS[point]}
+    return lambda args, gates: type("Registered", (), methods | {"name": "Registered"})()
+
+
+def load(document, gates=GATES, *, other_builds=False, **registered):
+    factories = {name: running_at(*points) for name, points in registered.items()}
+    return load_configuration(document, gates, factories, other_builds=other_builds)
 
 
 def only(document, gates=GATES, **registered):
     return load(document, gates, **registered).profiles["default-scheduler"]
+
+
+def compiled_in(document):
+    return load(document, other_builds=True).profiles["default-scheduler"]
 
 
 def test_plugins_and_weights_are_kube_schedulers():
@@ -122,9 +136,57 @@ def test_third_party_arguments_stay_a_document():
     assert only(document, **THIRD_PARTY).args["All"] == {"a": [1]}
 
 
-def test_third_parties_cannot_take_an_in_tree_name():
-    with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
-        load(None, NodeName=("filter",))
+def test_a_plugin_of_another_build_runs_where_it_is_named():
+    found = compiled_in(plugins(permit={"enabled": names("Coscheduling")}, score={"enabled": names("Trimaran")}))
+    assert found.foreign == ("Coscheduling", "Trimaran")
+    assert found.plugins["permit"] == ("Coscheduling",)
+    assert found.plugins["score"][-1] == "Trimaran"
+    assert found.weights["Trimaran"] == 1
+
+
+def test_a_plugin_of_another_build_at_many_points_may_sort_the_queue_and_bind():
+    off = {"queueSort": {"disabled": names("*")}, "bind": {"disabled": names("*")}}
+    found = compiled_in(plugins(multiPoint={"enabled": names("Coscheduling")}, **off))
+    assert found.foreign == ("Coscheduling",)
+    with pytest.raises(ConfigurationError, match="only one queue sort plugin required"):
+        compiled_in(plugins(permit={"enabled": names("Coscheduling")}, **off))
+
+
+@pytest.mark.parametrize("name", ["NodeLabel", "EBSLimits", ""])
+def test_plugins_that_kube_scheduler_had_and_empty_names_are_no_other_builds(name):
+    with pytest.raises(ConfigurationError):
+        compiled_in(plugins(filter={"enabled": names(name)}))
+
+
+def test_a_lease_must_outlast_its_renewal():
+    lease = {"leaseDuration": "10s", "renewDeadline": "10s"}
+    with pytest.raises(ConfigurationError, match="must be greater than `RenewDeadline`"):
+        load({**META, "leaderElection": lease})
+    load({**META, "leaderElection": {"renewDeadline": "1s", "retryPeriod": "2s"}})
+
+
+OVERFLOW = "score plugins: total score of Score plugins could overflow"
+
+
+def test_what_a_negative_weight_leaves_wraps_where_another_plugin_scores():
+    with pytest.raises(ConfigurationError, match=OVERFLOW):
+        load(plugins(multiPoint={"enabled": [{"name": "TaintToleration", "weight": -1}]}))
+    last = {"disabled": names("*"), "enabled": [{"name": "ImageLocality", "weight": -1}]}
+    load(plugins(multiPoint={"disabled": names("*"), "enabled": names("PrioritySort", "DefaultBinder")}, score=last))
+
+
+@pytest.mark.parametrize("args", [{"x": 1}, {}])
+def test_profiles_sort_the_queue_by_the_same_arguments(args):
+    other = {"schedulerName": "b", "pluginConfig": [{"name": "PrioritySort", "args": args}]}
+    with pytest.raises(ConfigurationError, match='different queue sort plugin args for profile "b"'):
+        load({**META, "profiles": [{"schedulerName": "a"}, other]})
+
+
+@pytest.mark.parametrize("ca", [{"caFile": "/ca.pem"}, {"caData": "eA=="}])
+def test_a_root_certificate_and_no_verification_contradict(ca):
+    extender = {"urlPrefix": "https://e", "enableHTTPS": True, "tlsConfig": {"insecure": True, **ca}}
+    with pytest.raises(ConfigurationError, match="a root certificates file with the insecure flag is not allowed"):
+        load({**META, "extenders": [extender]})
 
 
 def test_limits_default_and_override():
