@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -59,6 +59,25 @@ CLUSTER_SCOPED = frozenset(
 )
 
 
+class Gap(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a kind is not covered: ``why`` goes on from its plural, as "could not be read: forbidden".
+
+    ``namespace``: the only one in which it is covered all the same.
+    """
+
+    why: str
+    namespace: str = ""
+
+
+NOT_GIVEN = "were not among the files"
+NOT_LISTED = "were not read"
+
+
+def gaps_of(covered: Collection[str], why: str) -> dict[str, Gap]:
+    """The gaps of what covers these kinds alone."""
+    return {kind: Gap(why) for kind in FIELDS if kind not in covered}
+
+
 class Picture(msgspec.Struct, frozen=True, rename="camel"):
     """Which live cluster was read, when, and what moved meanwhile.
 
@@ -85,8 +104,8 @@ class Cluster:
     ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
     set explicitly; ``admit`` asks for what the API server does to pods on creation to be done to the unbound ones.
     ``origins`` maps (kind, namespace, name) to "file" or "file, document 3" where that is known; ``skipped`` counts
-    what was read but is of kinds that scheduling does not read; ``unread`` maps kinds that could not be read to why,
-    ``partly_read`` those of which only a namespace could be;
+    what was read but is of kinds that scheduling does not read. ``gaps``: the kinds that are not covered. An object
+    that is not here is absent when its kind is covered, else nobody knows.
     ``picture`` says when and where a live cluster was read; ``warnings`` are what whoever gave the files should know.
     ``other_builds``: a plugin of the configuration that is neither in-tree nor registered is taken for compiled into
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
@@ -121,8 +140,7 @@ class Cluster:
     admit: bool = False
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
-    unread: Mapping[str, str] = field(default_factory=dict)
-    partly_read: Mapping[str, str] = field(default_factory=dict)
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
     picture: Picture | None = None
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
@@ -141,18 +159,29 @@ class Cluster:
         feature_gates: Mapping[str, bool] | None = None,
         admit: bool = False,
         other_builds: bool = False,
+        *,
+        assume_complete: bool = True,
     ) -> Self:
         """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
 
+        They are taken as all that there is; without ``assume_complete`` only Lists cover the kinds that they hold.
         Raises InputError for a document whose fields have the wrong type.
         """
+        documents = list(objects)
         found: dict[str, list[api.Struct]] = {}
-        for document in flatten(objects):
+        for document in flatten(documents):
             kind = str(document.get("kind", ""))
             if kind in FIELDS:
                 found.setdefault(kind, []).append(convert(document))
         gates = feature_gates or {}
-        return cls.of(found, configuration=config, feature_gates=gates, admit=admit, other_builds=other_builds)
+        gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
+        settings = {"feature_gates": gates, "admit": admit, "other_builds": other_builds, "gaps": gaps}
+        return cls.of(found, configuration=config, **settings)
+
+    def gap(self, kind: str, namespace: str = "") -> Gap | None:
+        """Why objects of the kind that are not here may exist all the same, in this namespace or any; None: covered."""
+        found = self.gaps.get(kind)
+        return None if found is None or (namespace and found.namespace == namespace) else found
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """The pod of that name, if there is one."""
@@ -233,6 +262,16 @@ def flatten(documents: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any
             yield from flatten(items)
         else:
             yield document
+
+
+def _listed(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The kinds that these Lists cover: a typed one its own, kubectl's List those of its items."""
+    for document in documents:
+        kind = str(document.get("kind", ""))
+        if kind == "List":
+            yield from (str(item.get("kind", "")) for item in flatten([document]))
+        elif kind.endswith("List"):
+            yield kind.removesuffix("List")
 
 
 def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:

@@ -25,9 +25,11 @@ class Cluster(cluster.Cluster):
         *,
         recursive: bool = False,
         admit: bool = False,
+        assume_complete: bool = False,
     ) -> Self:
         """From files, folders, dumps and ``-``, the later ones adding to the earlier ones.
 
+        What lists hold of a kind is taken as all of it; of kinds in no list nobody knows, unless ``assume_complete``.
         ``config`` is a KubeSchedulerConfiguration or its file; without it the one among the files counts, else the
         default. Raises InputError for what cannot be read.
         """
@@ -44,6 +46,7 @@ class Cluster(cluster.Cluster):
             origins=found.origins,
             skipped=found.skipped,
             warnings=found.warnings,
+            gaps={} if assume_complete else found.gaps,
         )
 
     @classmethod

@@ -39,14 +39,17 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     return replace(pod, spec=replace(pod.spec, priority=found.value, preemption_policy=policy))
 
 
-def admit_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
+def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_known: bool = True) -> Pod:
     """A pod that is about to be created, with the class, priority and preemption policy that it will have.
 
+    Unless ``all_known`` there may be other classes: then a pod whose class is not among these stays as it is.
     Raises InputError, in upstream's words, where the API server would not create it: its class does not exist, or it
     gives a priority or preemption policy other than that of its class.
     """
     spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
     found = priority_class(spec.priority_class_name, classes)
+    if found is None and not all_known:
+        return pod
     if found is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
     found = found or PriorityClass()

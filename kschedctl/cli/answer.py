@@ -8,7 +8,7 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.explanation import Document
 
-SCHEDULES, DOES_NOT_SCHEDULE = 0, 1
+SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,6 @@ def answer(
         if len(subjects) == 1:
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
-            return output.answer(report, exit_code(good(report), report.interrupted))
+            return output.answer(report, exit_code(good(report), report.interrupted, report.undecided))
         answers = ask_each(ask, good, subjects, run.workers, progress)
-        return output.answer(answers, exit_code(answers.good, answers.interrupted))
+        return output.answer(answers, exit_code(answers.good, answers.interrupted, answers.undecided))

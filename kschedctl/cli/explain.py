@@ -11,9 +11,10 @@ from msgspec.structs import replace as altered
 
 from kschedctl.api.objects import Pod
 from kschedctl.cli import pods
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, Answer
+from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Format, Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
+from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, load, lone_pod
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
@@ -22,9 +23,8 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies import explain as study
-from kschedctl.studies.pending import pending_pods
+from kschedctl.studies.pending import FINE, pending_pods
 
-FINE = ("Schedulable", "Bound", "Finished")
 log = logging.getLogger(__name__)
 
 
@@ -84,7 +84,7 @@ def _answer(report: Explanation | PendingPods, view: View) -> Answer:
     if view.output is Format.NAME:  # the names alone: what the other forms say goes to stderr
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)
-    return view.answer(report, SCHEDULES if fine(report) else DOES_NOT_SCHEDULE)
+    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided))
 
 
 def fine(report: Explanation | PendingPods) -> bool:

@@ -1,7 +1,8 @@
 """The program: its commands, and the one place where errors become a line on stderr and an exit code.
 
 Exit codes: 0 it schedules, or nothing is pending; 1 it does not schedule; 2 wrong usage or unreadable input; 3 the
-cluster could not be reached; 4 a bug of ours; 130 interrupted; 141 nobody reads the output any more.
+cluster could not be reached; 4 a bug of ours; 5 what was not read could change the answer; 130 interrupted; 141 nobody
+reads the output any more.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ It is the function of its name in the module of its name in this package, or a d
 """
 
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
-EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug."
+EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug, 5 undecided."
 log = logging.getLogger("kschedctl")
 
 

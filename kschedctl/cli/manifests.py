@@ -85,6 +85,7 @@ def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[St
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=found.origins,
+        gaps={} if source.assume_complete else found.gaps,
     )
 
 

@@ -73,6 +73,10 @@ class Source:
         ),
     ] = field(default_factory=list)
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read the folders within folders too.")] = False
+    assume_complete: Annotated[
+        bool,
+        typer.Option("--assume-complete", help="Take the files as all there is: the rest does not exist."),
+    ] = False
     demo: Annotated[bool, typer.Option("--demo", help="Look at the embedded demo cluster.")] = False
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
@@ -129,8 +133,9 @@ class Source:
             "--as": self.as_user,
         }
         found = [part for option, value in named.items() if value for part in (option, value)]
+        complete = ["--assume-complete"] * self.assume_complete
         groups = [part for group in self.as_group for part in ("--as-group", group)]
-        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + found + groups
+        return files + ["-R"] * self.recursive + ["--demo"] * self.demo + complete + found + groups
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
 from kschedctl.studies.parallel import Workers
 
 INTERRUPTED = 130
 
 
-def exit_code(good: bool, interrupted: bool) -> int:
-    """As the answer is; when it was cut short nobody knows."""
+def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
+    """As the answer is; when it was cut short, or leans on what was not read, nobody knows."""
     if interrupted:
         return INTERRUPTED
+    if undecided:
+        return UNDECIDED
     return SCHEDULES if good else DOES_NOT_SCHEDULE
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace as altered
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, View, with_options
 from kschedctl.cli.source import load
+from kschedctl.cluster import NOT_LISTED
 from kschedctl.errors import UsageError
 from kschedctl.reports.snapshot import SnapshotReport
 from kschedctl.sources.anonymize import anonymized
@@ -97,7 +98,7 @@ def _report(header: Header, file: str) -> SnapshotReport:
         objects=header.objects,
         feature_gates=header.feature_gates,
         configured=header.configuration is not None,
-        unread={**header.unread, **header.partly_read},
+        unread={kind: gap.why for kind, gap in header.gaps.items() if gap.why != NOT_LISTED},
     )
     if header.picture is None:
         return report

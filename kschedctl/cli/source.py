@@ -82,10 +82,12 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
     if source.filename:
         found = read(source.filename, recursive=source.recursive)
         tell_read(found)
-        cluster = replace(cluster.with_objects(found.objects), origins=found.origins)
+        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
+        cluster = replace(cluster.with_objects(found.objects), origins=found.origins, gaps=gaps)
     return replace(
         cluster,
         configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
+        gaps={} if source.assume_complete else cluster.gaps,
         feature_gates={**cluster.feature_gates, **feature_gates(source.feature_gates)},
         kube_version=source.kube_version or cluster.kube_version,
     )
@@ -101,6 +103,7 @@ def _from_files(source: Source) -> Cluster:
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=found.origins,
+        gaps={} if source.assume_complete or source.demo else found.gaps,
     )
 
 

@@ -108,8 +108,7 @@ class World:
 
     def all_known(self, *kinds: str) -> bool:
         """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full."""
-        unread = {*self.cluster.unread, *self.cluster.partly_read} if self.cluster else set()
-        return unread.isdisjoint(kinds)
+        return self.cluster is None or not any(map(self.cluster.gap, kinds))
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:

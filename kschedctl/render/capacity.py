@@ -19,8 +19,9 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
-from kschedctl.render.sections import headroom_section, interruption, not_replayed_lines
+from kschedctl.render.sections import headroom_section, interruption, not_known_lines, not_replayed_lines
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.reports.unknown import doubt
 
 NODES_SHOWN = 10
 
@@ -32,7 +33,14 @@ def capacity_page(report: Capacity, style: Style) -> Page:
         first = not shapes
         shapes += [] if first else [Heading(shape.shape)]
         shapes += _shape(shape, style, named=first)
-    return (*interruption(report.interrupted), *not_replayed_lines(report.not_replayed), *shapes)
+    only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
+    return (
+        *interruption(report.interrupted),
+        *([only] if report.undecided else []),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *shapes,
+    )
 
 
 def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:

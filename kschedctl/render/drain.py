@@ -25,10 +25,12 @@ from kschedctl.render.sections import (
     headroom_section,
     interruption,
     next_section,
+    not_known_lines,
     not_replayed_lines,
     unplaced_section,
 )
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.reports.unknown import doubt
 
 WORDS = {
     "lost": "lost for good",
@@ -45,6 +47,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *interruption(report.interrupted),
         _verdict(report),
         *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
         *_lost(report.lost, style),
         *_blocked(report.blocked, style),
         *unplaced_section(report.unplaced, style),
@@ -59,7 +62,7 @@ def drain_page(report: Drain, style: Style) -> Page:
 def _verdict(report: Drain) -> Paragraph:
     price = "Drained at a price:" if report.drained else "Cannot be drained:"
     if report.safe:
-        word = Marked("Safe to drain:", Tone.GOOD)
+        word = Marked("Safe to drain:", Tone.WARNING if report.undecided else Tone.GOOD)
     elif report.interrupted and not report.blocked:
         word = Marked("Not drained yet:", Tone.WARNING)
     else:
@@ -75,7 +78,7 @@ def _verdict(report: Drain) -> Paragraph:
         (report.staying, "pod stays with its node", "pods stay with their nodes"),
     )
     told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
-    return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}")
+    return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}{doubt(report.unknown)}")
 
 
 def _lost(lost: tuple[str, ...], style: Style) -> Page:

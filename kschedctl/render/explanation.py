@@ -22,8 +22,9 @@ from kschedctl.render.page import (
 from kschedctl.render.preemption import preemption_section
 from kschedctl.render.reservations import reservations_section
 from kschedctl.render.scores import scores_section
-from kschedctl.render.sections import not_replayed_lines
+from kschedctl.render.sections import not_known_lines, not_replayed_lines
 from kschedctl.reports.explanation import Elimination, Explanation, NodeReport
+from kschedctl.reports.unknown import VERDICT, reasons, unless
 
 NODES_SHOWN = 10
 TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
@@ -34,6 +35,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *_verdict(report),
         *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
         *_before_nodes(report),
         *eliminations_section(report.eliminations, style),
         *_nodes(report, style),
@@ -46,6 +48,12 @@ def explanation_page(report: Explanation, style: Style) -> Page:
 
 def _verdict(report: Explanation) -> Iterator[Paragraph]:
     said = report.message if report.verdict == "Unschedulable" else report.headline
+    if report.undecided:
+        of_verdict = [each for each in report.unknown if each.affects == VERDICT]
+        verdict = Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING)
+        yield paragraph(Marked(report.pod, Tone.STRONG), verdict, reasons(of_verdict))
+        yield paragraph(said or "")
+        return
     verdict = Marked(report.verdict + (":" if said else ""), TONES.get(report.verdict, Tone.WARNING))
     yield paragraph(Marked(report.pod, Tone.STRONG), verdict, said or "")
     if report.headline not in ("", said):

@@ -17,8 +17,9 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import next_section, not_replayed_lines, unplaced_section
+from kschedctl.render.sections import next_section, not_known_lines, not_replayed_lines, unplaced_section
 from kschedctl.reports.failures import Failure, Failures
+from kschedctl.reports.unknown import doubt
 
 FAILURES_SHOWN = 20
 
@@ -26,7 +27,8 @@ FAILURES_SHOWN = 20
 def failures_page(report: Failures, style: Style) -> Page:
     """The verdict, the ranking, and the reasons of the worst."""
     unsafe = sum(not failure.safe for failure in report.failures)
-    unknown = Marked("unknown", Tone.WARNING) if report.interrupted else Marked("yes", Tone.GOOD)
+    tone = Tone.WARNING if report.undecided else Tone.GOOD
+    unknown = Marked("unknown", Tone.WARNING) if report.interrupted else Marked("yes", tone)
     word = Marked("no", Tone.BAD) if unsafe else unknown
     known = f"{len(report.failures):,} of {count(report.scenarios, 'loss', 'losses')}"
     told = f"interrupted after {known}" if report.interrupted else count(report.scenarios, "loss", "losses") + " tried"
@@ -35,9 +37,10 @@ def failures_page(report: Failures, style: Style) -> Page:
     lost = 2 if report.unit.startswith("pair") else 1
     verdict = Marked(f"N-{lost} safe per {report.unit}:", Tone.STRONG)
     return (
-        paragraph(verdict, word, f"({told}, {unsafe:,} with consequences)"),
+        paragraph(verdict, word, f"({told}, {unsafe:,} with consequences){doubt(report.unknown)}"),
         *_outside(report),
         *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
         *next_section(report.next),

@@ -18,8 +18,9 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import next_section, not_replayed_lines
+from kschedctl.render.sections import next_section, not_known_lines, not_replayed_lines
 from kschedctl.reports.pending import PendingGroup, PendingPods
+from kschedctl.reports.unknown import doubt
 
 GROUPS_SHOWN, EXAMPLES_SHOWN = 25, 2
 
@@ -28,12 +29,13 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     """The table of causes, then what to type next."""
     pods = sum(len(group.pods) for group in report.groups)
     if not pods:
-        nothing = paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope)
+        tone = Tone.WARNING if report.undecided else Tone.GOOD
+        nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
         return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
-    title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}"
+    title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
     hints = report.hints or (report.groups[0].next,)
     table = section(title, _table(report.groups, style))
-    return (*not_replayed_lines(report.not_replayed), *table, *next_section(hints))
+    return (*not_replayed_lines(report.not_replayed), *not_known_lines(report.unknown), *table, *next_section(hints))
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:

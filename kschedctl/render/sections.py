@@ -21,6 +21,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 ROWS_SHOWN = 25
 
@@ -28,6 +29,18 @@ ROWS_SHOWN = 25
 def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
     """A line for each thing that could change the answer and was left out of it."""
     return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
+
+
+def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
+    """A line for what else than the verdict could be otherwise, by what was not read."""
+    beside = [each for each in unknown if each.affects != VERDICT]
+    words = {"message": "kube-scheduler's own words", "scores": "the scores", "victims": "the victims"}
+    by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
+    return tuple(
+        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]} could be others")
+        for affects, found in by_part.items()
+        if found
+    )
 
 
 def interruption(interrupted: bool, known: str = "this is what was known by then") -> Page:

@@ -27,10 +27,12 @@ from kschedctl.render.sections import (
     headroom_section,
     interruption,
     next_section,
+    not_known_lines,
     not_replayed_lines,
     unplaced_section,
 )
 from kschedctl.reports.simulation import Simulation, WorkloadPlacement
+from kschedctl.reports.unknown import doubt
 
 
 def simulation_page(report: Simulation, style: Style) -> Page:
@@ -38,6 +40,7 @@ def simulation_page(report: Simulation, style: Style) -> Page:
     return (
         *_verdict(report),
         *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
         *_workloads(report.workloads, style),
         *unplaced_section(report.pending, style),
         *evicted_section(report.evicted, style),
@@ -69,8 +72,8 @@ def _placed(report: Simulation, total: int) -> Paragraph:
     stuck = sum(workload.rollout.startswith("stuck") for workload in report.workloads)
     told = f"{evicted}, {count(stuck, 'rollout')} stuck" if stuck else evicted
     return paragraph(
-        Marked("All scheduled:", Tone.GOOD) if unplaced == "0" else word,
-        f"{placed} of {count(total, 'pod')} {'gets' if total == 1 else 'get'} a node{told}",
+        Marked("All scheduled:", Tone.WARNING if report.undecided else Tone.GOOD) if unplaced == "0" else word,
+        f"{placed} of {count(total, 'pod')} {'gets' if total == 1 else 'get'} a node{told}{doubt(report.unknown)}",
     )
 
 

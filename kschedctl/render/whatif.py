@@ -21,8 +21,9 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import interruption, not_replayed_lines, unplaced_section
+from kschedctl.render.sections import interruption, not_known_lines, not_replayed_lines, unplaced_section
 from kschedctl.reports.simulation import UnplacedPods
+from kschedctl.reports.unknown import doubt
 from kschedctl.reports.whatif import DomainBalance, PodChange, StepReport, WhatIf
 
 CHANGES_SHOWN = 30
@@ -42,6 +43,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *interruption(report.interrupted),
         *_summary(report),
         *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
         *_steps(report.steps),
         *_changes(report.changes, style),
         *_balance(report.balance, report.compared),
@@ -52,9 +54,10 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
 def _summary(report: WhatIf) -> Iterator[Paragraph]:
     numbers = Counter(change.change for change in report.changes)
     told = [f"{numbers[kind]:,} {word}" for kind, (word, _) in WORDS.items() if numbers[kind]]
-    bad = bool(numbers["NewlyPending"])
-    word = Marked("Pods are affected:" if told else "No pod ends up elsewhere", Tone.BAD if bad else Tone.GOOD)
-    yield paragraph(word, ", ".join(told))
+    fine = Tone.WARNING if report.undecided else Tone.GOOD
+    tone = Tone.BAD if numbers["NewlyPending"] else fine
+    word = Marked("Pods are affected:" if told else "No pod ends up elsewhere", tone)
+    yield paragraph(word, ", ".join(told) + doubt(report.unknown))
     yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
     if report.compared:
         before, after = report.compared

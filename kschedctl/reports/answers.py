@@ -25,5 +25,10 @@ class Answers(Document, frozen=True):
     kind: str = "Answers"
 
     @property
+    def undecided(self) -> bool:
+        """Whether one of them cannot be told for certain."""
+        return any(answer.document.undecided for answer in self.answers)
+
+    @property
     def good(self) -> bool:
         return not self.interrupted and all(answer.good for answer in self.answers)

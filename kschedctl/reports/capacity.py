@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.explanation import Document, Elimination
 from kschedctl.reports.simulation import Headroom, Spread
+from kschedctl.reports.unknown import UnknownKind
 
 
 class ShapeCapacity(Document, frozen=True):
@@ -26,6 +27,7 @@ class ShapeCapacity(Document, frozen=True):
     message: str = ""
     eliminations: tuple[Elimination, ...] = ()
     evicts: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
 
@@ -36,6 +38,8 @@ class Capacity(Document, frozen=True):
     seed: int
     shapes: tuple[ShapeCapacity, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     interrupted: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"

@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.explanation import Document
 from kschedctl.reports.simulation import EvictedPod, Headroom, Spread, UnplacedPods
+from kschedctl.reports.unknown import UnknownKind
 
 
 class MovedPod(Document, frozen=True):
@@ -52,6 +53,8 @@ class Drain(Document, frozen=True):
     untried: int = 0
     headroom: tuple[Headroom, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     interrupted: bool = False
     next: tuple[str, ...] = ()
     runs: int = 1

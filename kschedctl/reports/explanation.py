@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.reports.unknown import UnknownKind
+
 
 class Document(msgspec.Struct, frozen=True, rename="camel"):
     """Base of all report structs: camelCase in documents, immutable."""
@@ -144,7 +146,8 @@ class Explanation(Document, frozen=True):
     (it has ended) or Error.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
-    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out.
+    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
+    ``unknown`` the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
     ``nodes``: the feasible ones by score, then those that lack least.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     """
@@ -155,6 +158,8 @@ class Explanation(Document, frozen=True):
     message: str | None = None
     advice: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     scheduler_name: str = ""
     kube_version: str = ""
     node_order: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.explanation import Document
 from kschedctl.reports.simulation import Spread, UnplacedPods
+from kschedctl.reports.unknown import UnknownKind
 
 
 class Failure(Document, frozen=True):
@@ -23,6 +24,7 @@ class Failure(Document, frozen=True):
     evicted: int
     lost: int
     reasons: tuple[UnplacedPods, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
 
     @property
@@ -45,6 +47,8 @@ class Failures(Document, frozen=True):
     failures: tuple[Failure, ...] = ()
     outside: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     interrupted: bool = False
     next: tuple[str, ...] = ()
     runs: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.explanation import Document
+from kschedctl.reports.unknown import UnknownKind
 
 
 class PendingGroup(Document, frozen=True):
@@ -28,5 +29,7 @@ class PendingPods(Document, frozen=True):
     groups: tuple[PendingGroup, ...] = ()
     hints: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"

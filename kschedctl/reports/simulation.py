@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.explanation import Document
+from kschedctl.reports.unknown import UnknownKind
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -111,6 +112,8 @@ class Simulation(Document, frozen=True):
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     interrupted: bool = False
     variation: Variation | None = None
     next: tuple[str, ...] = ()

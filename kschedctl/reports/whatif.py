@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.explanation import Document
 from kschedctl.reports.simulation import Spread
+from kschedctl.reports.unknown import UnknownKind
 
 
 class StepReport(Document, frozen=True):
@@ -57,6 +58,8 @@ class WhatIf(Document, frozen=True):
     balance: tuple[DomainBalance, ...] = ()
     compared: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
     interrupted: bool = False
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)

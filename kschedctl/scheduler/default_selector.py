@@ -29,6 +29,12 @@ def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
     return selector((*from_set(labels).requirements, *_owner_requirements(info, owner, cluster)))
 
 
+def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
+    """The kinds of what may select the pod: services, and that of its owner."""
+    owner = next((o.kind for o in info.pod.metadata.owner_references if o.controller), "")
+    return ("Service", owner) if owner in ("ReplicationController", *OWNERS) else ("Service",)
+
+
 def pod_services(info: PodInfo, cluster: Cluster) -> list[Service]:
     """The services of the pod's namespace that select it; one without a selector selects nothing."""
     return [

@@ -6,6 +6,7 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile (v1.36).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 
 from kschedctl.api.objects import Pod
@@ -15,7 +16,8 @@ from kschedctl.scheduler.configuration import SchedulerConfiguration, load_confi
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
-from kschedctl.scheduler.kinds_read import kinds_of, lacking
+from kschedctl.scheduler.kinds_read import kinds_of
+from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.profile import Profile
 from kschedctl.scheduler.registry import PLUGINS, Factory
 from kschedctl.scheduler.third_party import third_party_plugins
@@ -39,7 +41,17 @@ class Framework:
             name: factory(profile.args.get(name), gates) for name, factory in factories.items() if name in enabled
         }
         self.enabled = sorted(enabled)
+        self._less: dict[frozenset[str], Framework] = {}
         self.missing = sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
+
+    def without(self, names: frozenset[str]) -> Framework:
+        """The same without some plugins, one object for each set of names."""
+        if not names:
+            return self
+        if names not in self._less:
+            less = self._less[names] = copy(self)
+            less.plugins = {name: plugin for name, plugin in self.plugins.items() if name not in names}
+        return self._less[names]
 
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order."""
@@ -73,10 +85,16 @@ class Scheduler:
         """The profile that serves this schedulerName, if one does."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
-            unread = self.cluster.unread
-            usable = {name: make for name, make in self._factories.items() if not any(lacking(name, unread))}
-            self._frameworks[scheduler_name] = Framework(profile, self.gates, usable)
+            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._factories)
         return self._frameworks.get(scheduler_name)
+
+    def framework_for(self, info: PodInfo, view: Snapshot) -> tuple[Framework | None, tuple[Unknown, ...]]:
+        """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""
+        framework = self.framework(info.spec.scheduler_name)
+        if framework is None or not view.cluster.gaps:
+            return framework, ()
+        found = unknowns(framework.plugins.values(), info, view)
+        return framework.without(not_asked(found)), found
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""

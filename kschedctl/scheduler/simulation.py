@@ -14,6 +14,7 @@ from kschedctl.scheduler.budgets import Budgets
 from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, offers
+from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.placement import Placements
 from kschedctl.scheduler.plugins.default_preemption import Preemption
@@ -50,7 +51,7 @@ class Simulation:
     """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
 
     ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
-    has to go. ``gone`` are the pods that went, and of which nobody waits for another node.
+    has to go. ``preempted``: somebody had. ``gone`` are the pods that went, and of which nobody waits for another node.
     """
 
     def __init__(
@@ -71,7 +72,11 @@ class Simulation:
         self.preemption = preemption
         self.gone: set[int] = set()
         self._failed: dict[int, int] = {}
-        self._gates: dict[str, list[PreEnqueuePlugin]] = {}
+        self._gates: dict[int, list[PreEnqueuePlugin]] = {}
+        self.unknown: dict[Unknown, None] = {}
+        """What the pods tried so far lean on that was not read."""
+        self.preempted = False
+        self._frameworks: dict[int, Framework | None] = {}
 
     def run(self, positions: Iterable[int]) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
@@ -177,16 +182,24 @@ class Simulation:
     # -- one pod -------------------------------------------------------------------------------------------------
 
     def _framework(self, position: int) -> Framework:
-        pods = self.view.pods
-        framework = self.scheduler.framework(pods.infos[pods.info[position]].spec.scheduler_name)
+        framework = self._framework_of(int(self.view.pods.info[position]))
         if framework is None:
             raise KeyError(position)
         return framework
 
+    def _framework_of(self, number: int) -> Framework | None:
+        """The profile for a kind of pod; what that leans on and is not known is kept."""
+        if number not in self._frameworks:
+            info = self.placements.incoming(number)
+            self._frameworks[number], unknown = self.scheduler.framework_for(info, self.view)
+            self.unknown.update(dict.fromkeys(unknown))
+        return self._frameworks[number]
+
     def _settled(self, position: int) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""
-        info = self.placements.incoming(int(self.view.pods.info[position]))
-        framework = self.scheduler.framework(info.spec.scheduler_name)
+        number = int(self.view.pods.info[position])
+        info = self.placements.incoming(number)
+        framework = self._framework_of(number)
         if framework is None:
             known = ", ".join(self.scheduler.configuration.profiles)
             text = f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
@@ -198,10 +211,9 @@ class Simulation:
         return None
 
     def _pre_enqueue(self, framework: Framework) -> list[PreEnqueuePlugin]:
-        name = framework.profile.scheduler_name
-        if name not in self._gates:
-            self._gates[name] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
-        return self._gates[name]
+        if id(framework) not in self._gates:
+            self._gates[id(framework)] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
+        return self._gates[id(framework)]
 
     def _preempt(self, framework: Framework, position: int) -> Outcome | None:
         """Make room by evicting pods, if that helps."""
@@ -214,6 +226,7 @@ class Simulation:
         candidate = self._candidate(outcome)
         if candidate is None:
             return None
+        self.preempted = True
         self.evict(candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)

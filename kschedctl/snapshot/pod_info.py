@@ -43,6 +43,11 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
     weight: int = 0
 
+    @property
+    def by_namespace_labels(self) -> bool:
+        """Whether the labels of namespaces decide which pods it is about."""
+        return bool(self.namespace_selector.requirements)
+
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels, in that namespace with its labels, is meant."""
         in_scope = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)

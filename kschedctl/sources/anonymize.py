@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.columns import Texts, texts_column
 from kschedctl.api.objects import NodeAffinity, Pod
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.sources.anonymize_expressions import Expressions
 from kschedctl.sources.anonymize_fields import Rewriter
 from kschedctl.sources.anonymize_labels import Numbers, composed_names
@@ -68,8 +68,7 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         cluster,
         pods=_pods(cluster.pods, rewriter),
         configuration=None if cluster.configuration is None else _configuration(cluster.configuration, rewriter),
-        unread=dict.fromkeys(cluster.unread, UNREAD),
-        partly_read=dict.fromkeys(cluster.partly_read, UNREAD),
+        gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in cluster.gaps.items()},
         picture=picture,
         origins={},
         warnings=(),

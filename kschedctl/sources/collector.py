@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
-from kschedctl.cluster import CLUSTER_SCOPED
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
 from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
 from kschedctl.sources.kinds import is_read
 from kschedctl.sources.place import Place
@@ -58,6 +58,8 @@ class Collector:
         self.warnings: list[str] = []
         self.configuration: Mapping[str, Any] | None = None
         self.documents = 0
+        self.covered: set[str] = set()
+        self._cut: set[str] = set()
         self._sharing = Sharing()
 
     def document(self, document: Any, place: Place, listed: bool = False) -> None:
@@ -100,17 +102,28 @@ class Collector:
             raise place.error(f"a {kind} is no object of a cluster", hint="print the objects with -o json or -o yaml")
         return is_read(kind, version, place)
 
-    def incomplete(self, metadata: Any, place: Place) -> None:
-        """Warns when the list was cut into pages and this is not all of it."""
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """The kinds of which there may be more than was read."""
+        cut = Gap("were read with a limit, so only a part of them")
+        return gaps_of(self.covered, NOT_GIVEN) | {kind: cut for kind in self._cut if kind in FIELDS}
+
+    def covers(self, kinds: Iterable[str], metadata: Any, place: Place) -> None:
+        """The end of a list that holds all objects of these kinds, unless it was cut into pages: then it warns."""
         if isinstance(metadata, dict) and metadata.get("continue"):
             self.warnings.append(f"{place}: only a part of the list: it was read with a limit")
+            self._cut.update(kinds)
+        else:
+            self.covered.update(kinds)
 
     def _list(self, document: dict[str, Any], kind: str, version: str, place: Place) -> None:
         items = document["items"]
         if items is not None and not isinstance(items, list):
             raise place.error(f"expected array, got {type(items).__name__}", "items")
-        self.incomplete(document.get("metadata"), place)
-        given = {"apiVersion": version, "kind": kind.removesuffix("List")} if kind != "List" else {}
+        own = kind.removesuffix("List")
+        kinds = [own] if own else [str(item.get("kind")) for item in items or () if isinstance(item, dict)]
+        self.covers(kinds, document.get("metadata"), place)
+        given = {"apiVersion": version, "kind": own} if own else {}
         for index, item in enumerate(items or ()):
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 

@@ -47,6 +47,7 @@ class ListReader:
         self._version = meta.api_version if self._kind else ""
         self._wanted = not self._kind or collector.wanted(self._kind, self._version, place)
         self._index = 0
+        self._kinds: set[str] = set()
 
     def read(self) -> bytes:
         """Collect all items; the bytes read that come after the list. Raises InputError."""
@@ -86,6 +87,7 @@ class ListReader:
             kind = item.__struct_config__.tag
             shared = self._collector.shared(kind, item, partial(self._place.item, index))
             by_kind.setdefault(kind, []).append(shared if kind == "Pod" else without_type(kind, shared))
+        self._kinds.update(by_kind)
         for kind, objects in by_kind.items():
             self._collector.add(kind, objects, self._place.origin)
 
@@ -108,6 +110,7 @@ class ListReader:
         if not self._collector.wanted(kind, meta.api_version or self._version, place):
             self._collector.skipped[kind] += 1
             return
+        self._kinds.add(kind)
         item = self._collector.shared(kind, item_decoder(kind).decode(data), lambda: place)
         self._collector.add(kind, [item if kind == "Pod" else without_type(kind, item)], place.origin)
 
@@ -169,7 +172,8 @@ class ListReader:
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
-        self._collector.incomplete(envelope.get("metadata"), self._place)
+        kinds = {self._kind} if self._kind else self._kinds
+        self._collector.covers(kinds, envelope.get("metadata"), self._place)
         return self._buffer[len(self._buffer) - (len(text) - end) :]
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace as altered
 
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Picture
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError
 from kschedctl.scheduler.feature_gates import SPECS
 from kschedctl.scheduler.kinds_read import ALWAYS
@@ -83,8 +83,7 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
             raise
     scheduler = replace(
         scheduler,
-        unread={kind: why for kind, (listing, why) in found.items() if listing is None},
-        partly_read={kind: why for kind, (listing, why) in found.items() if listing is not None and why},
+        gaps=gaps_of(found, NOT_LISTED) | {kind: gap for kind, (_, gap) in found.items() if gap is not None},
         warnings=(*scheduler.warnings, *warnings),
     )
     return Reading(listings, scheduler, changed)
@@ -123,21 +122,22 @@ def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | No
     return setup.configuration, ()
 
 
-def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, str]:
+def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Gap | None]:
     """The list, and why it is not there or not whole. Raises ClusterError when no answer is possible without it."""
     try:
-        return read_list(server, kind), ""
+        return read_list(server, kind), None
     except RefusedError as error:
         refused = error
     if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         try:
-            return read_list(server, kind, namespace), f"only those of namespace {namespace}: {refused.message}"
+            why = f"were read in namespace {namespace} alone: {refused.message}"
+            return read_list(server, kind, namespace), Gap(why, namespace)
         except RefusedError:
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    no_api = f"the cluster has no {plural(kind)} in {' or '.join(VERSIONS[kind])}"
-    return None, no_api if refused.code == NOT_FOUND else refused.message
+    no_api = f"are not served in {' or '.join(VERSIONS[kind])}"
+    return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
 
 
 def _one_picture(

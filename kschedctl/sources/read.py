@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from kschedctl.api.objects import Struct
+from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.files import Reader, find_files, open_file, shown
@@ -31,7 +32,8 @@ class ReadResult:
     """What the files hold.
 
     ``objects`` by kind, in order; ``manifests``: the pods and pod templates that somebody wrote; ``skipped``: how many
-    objects of kinds that scheduling does not read; ``skipped_files``: how many files of folders are no documents.
+    objects of kinds that scheduling does not read; ``skipped_files``: how many files of folders are no documents;
+    ``gaps``: the kinds that no list covers.
     """
 
     objects: Mapping[str, list[Struct]]
@@ -41,6 +43,7 @@ class ReadResult:
     warnings: tuple[str, ...]
     configuration: Mapping[str, Any] | None
     origins: Mapping[tuple[str, str, str], str]
+    gaps: Mapping[str, Gap]
 
 
 def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | None = None) -> ReadResult:
@@ -68,6 +71,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
         warnings=tuple(collector.warnings),
         configuration=collector.configuration,
         origins=Origins(collector.found),
+        gaps=collector.gaps,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kschedctl import __version__
-from kschedctl.cluster import FIELDS, Cluster, Picture
+from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.output_file import write_file
@@ -46,8 +46,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     feature_gates: dict[str, bool] = {}
     configuration: dict[str, Any] | None = None
     admit: bool = False
-    unread: dict[str, str] = {}
-    partly_read: dict[str, str] = {}
+    gaps: dict[str, Gap] = {}
     picture: Picture | None = None
     objects: dict[str, int] = {}
 
@@ -66,8 +65,7 @@ def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False) -> 
         feature_gates=dict(cluster.feature_gates),
         configuration=None if cluster.configuration is None else dict(cluster.configuration),
         admit=cluster.admit,
-        unread=dict(cluster.unread),
-        partly_read=dict(cluster.partly_read),
+        gaps=dict(cluster.gaps),
         picture=cluster.picture,
         objects={kind: len(objects) for kind, objects in found.items()},
     )
@@ -118,8 +116,7 @@ def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
         feature_gates=header.feature_gates,
         kube_version=header.kube_version,
         admit=header.admit,
-        unread=header.unread,
-        partly_read=header.partly_read,
+        gaps=header.gaps,
         picture=header.picture,
         **objects,
     )

@@ -25,6 +25,7 @@ from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
 from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.unknown import of_simulation, said, together
 
 CLAIMING_PODS = 1000
 """Of pods that each need claims of their own no more are tried, unless asked for."""
@@ -71,15 +72,23 @@ def capacity(
     trials = [Trial(shape, seed + run) for shape in range(len(scene.shapes)) for run in range(runs)]
     if len(trials) == 1:
         found = [run_trial(scene, trials[0], progress.begin("Placing", most or 0))]
-        return Capacity(seed, tuple(found), left_out(scene.scheduler), interrupted=found[0].verdict == "")
+        return _report(scene, seed, found, interrupted=found[0].verdict == "")
     results = run_all(_whole_trial, scene, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.found[i * runs : (i + 1) * runs] for i in range(len(scene.shapes))]
-    shapes = tuple(_over_runs([r for r in some if r is not None]) for some in by_shape if any(some))
-    return Capacity(seed, shapes, left_out(scene.scheduler), results.interrupted)
+    shapes = [_over_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
+    return _report(scene, seed, shapes, results.interrupted)
+
+
+def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
+    unknown = together(shape.unknown for shape in shapes)
+    return Capacity(seed, tuple(shapes), left_out(scene.scheduler), interrupted=interrupted, **said(unknown))
 
 
 def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
-    return found[0] if len(found) == 1 else replace(found[0], over_runs=spread(one.fits for one in found))
+    if len(found) == 1:
+        return found[0]
+    unknown = together(one.unknown for one in found)
+    return replace(found[0], over_runs=spread(one.fits for one in found), unknown=unknown)
 
 
 def prepare(
@@ -163,6 +172,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         message=simulation.message(last.position) if stopped else last.message,
         eliminations=eliminations(stopped) if stopped else (),
         headroom=headroom(view, before),
+        unknown=of_simulation(simulation),
     )
     return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
 

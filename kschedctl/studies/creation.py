@@ -84,8 +84,9 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, found)
         pods = [_with_resource_claims(pod, cluster, found) for pod in pods]
+        all_known = cluster.gap("PriorityClass") is None
         try:
-            admitted = [admit_priority(pod, cluster.priority_classes) for pod in pods]
+            admitted = [admit_priority(pod, cluster.priority_classes, all_known) for pod in pods]
         except InputError as error:
             raise InputError(error.what, where=made.workload, hint=error.hint) from None
         found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)

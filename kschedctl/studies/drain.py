@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.edits import owner_of, workload_of
 from kschedctl.studies.eviction import Evictions
@@ -24,6 +25,7 @@ from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
 from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import come_back
+from kschedctl.studies.unknown import of_simulation, said, together
 
 STAYING = ("DaemonSet", "Node")
 
@@ -63,6 +65,7 @@ def drain(
         runs=len(found),
         over_runs=over_runs([_numbers(report) for report in found]),
         interrupted=interrupted,
+        **said(together(report.unknown for report in found)),
     )
 
 
@@ -104,6 +107,7 @@ def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         not_replayed=left_out(simulation.scheduler),
+        **said(of_simulation(simulation, *draining.leans)),
         interrupted=simulation.interrupted,
     )
 
@@ -133,6 +137,12 @@ class Draining:
                     self.staying += 1
                 else:
                     self.evictable[position] = None
+
+    @property
+    def leans(self) -> tuple[Lean, ...]:
+        """What may be evicted is up to the budgets, where there is something to evict."""
+        asked = self.evictable or self.outcomes or self.lost
+        return (Lean("PodDisruptionBudget", Effect.EITHER),) if asked else ()
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Evict what may be evicted and place it, again and again until nothing moves."""

@@ -15,14 +15,16 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
-from kschedctl.scheduler.kinds_read import lacking, left_out
+from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.advice import advice, headline
 from kschedctl.studies.eliminations import eliminations, node_reports
 from kschedctl.studies.preemption_report import preemption_report
 from kschedctl.studies.reservations import devices_by_node, volumes_by_node
+from kschedctl.studies.unknown import VICTIMS, WHEN_SCHEDULABLE, WHEN_UNSCHEDULABLE, said, unknown_kinds
 
 PodReference = str | Mapping[str, Any] | Pod
 
@@ -59,7 +61,8 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         pod = converted
     incoming: Pod = namespaced(pod)
     if not incoming.metadata.uid:  # not created yet
-        incoming = admit_priority(incoming, scheduler.cluster.priority_classes)
+        all_known = scheduler.cluster.gap("PriorityClass") is None
+        incoming = admit_priority(incoming, scheduler.cluster.priority_classes, all_known)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 
 
@@ -76,13 +79,14 @@ def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
 
 def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     """One pod's explanation; the pod is as the API server holds it."""
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    info = PodInfo(pod, scheduler.view.settings.requests)
+    framework, unknown = scheduler.framework_for(info, scheduler.view)
     settled = _settled(scheduler, pod)
     if settled is not None or framework is None:
         verdict, line = settled or ("", "")
         report = Explanation(pod=pod.key, verdict=verdict, headline=line, **_common(scheduler, pod))
         return replace(report, advice=advice(report, pod))
-    report = _document(scheduler.cycle(framework, pod), scheduler, framework)
+    report = _with_unknown(_document(scheduler.cycle(framework, pod), scheduler, framework), unknown)
     return replace(report, headline=headline(report), advice=advice(report, pod))
 
 
@@ -92,6 +96,16 @@ def as_events(report: Explanation) -> Explanation:
     For such a pod ``message`` is what it would say once the pod is released, as everything else in the document is.
     """
     return replace(report, message=None) if report.verdict == "Gated" else report
+
+
+def _with_unknown(report: Explanation, found: tuple[Unknown, ...]) -> Explanation:
+    """The report with what it leans on that was not read."""
+    if report.verdict == "Gated":  # whatever else there is
+        return report
+    affected = WHEN_SCHEDULABLE if report.verdict == "Schedulable" else WHEN_UNSCHEDULABLE
+    if not (report.preemption and report.preemption.candidates):
+        affected = {effect: affects for effect, affects in affected.items() if affects != VICTIMS}
+    return replace(report, **said(unknown_kinds(found, affected)))
 
 
 def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
@@ -159,10 +173,8 @@ def _verdict(cycle: Cycle) -> str:
 
 def not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
     """What the configuration runs and this answer leaves out."""
-    unread, partly_read = scheduler.cluster.unread, scheduler.cluster.partly_read
-    unknown = (name for name in framework.missing if not any(lacking(name, unread)))
     extenders = (f"extender {extender.url_prefix}" for extender in scheduler.configuration.extenders)
-    return (*(f"plugin {name}" for name in unknown), *left_out(framework.enabled, unread, partly_read), *extenders)
+    return (*(f"plugin {name}" for name in framework.missing), *extenders)
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:

@@ -28,6 +28,7 @@ from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
 from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import run_on, victims
+from kschedctl.studies.unknown import of_simulation, said, together
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
@@ -91,6 +92,7 @@ def failures(
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
         not_replayed=left_out(scene.scheduler),
+        **said(together(failure.unknown for failure in worst)),
         interrupted=results.interrupted,
         runs=runs,
     )
@@ -103,7 +105,7 @@ def _badness(failure: Failure) -> tuple[int, ...]:
 def _worst(runs: Sequence[Failure]) -> Failure:
     """The worst of several runs, and how the others differ."""
     spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    return changed(max(runs, key=_badness), over_runs=spreads)
+    return changed(max(runs, key=_badness), over_runs=spreads, unknown=together(run.unknown for run in runs))
 
 
 def lose(scene: Scene, loss: Loss) -> Failure:
@@ -126,6 +128,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
         evicted=len(victims(outcomes)),
         lost=int((there & bare).sum()),
         reasons=pending_groups(simulation, outcomes, {}),
+        unknown=of_simulation(simulation),
     )
 
 

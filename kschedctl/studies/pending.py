@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pending import PendingGroup, PendingPods
+from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import as_events, explain_pod
+from kschedctl.studies.unknown import VERDICT, together
+
+FINE = ("Schedulable", "Bound", "Finished")
+"""The verdicts of pods that have a node or would get one."""
 
 
 def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str]) -> PendingPods:
@@ -18,7 +23,21 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, command:
     """
     found = explain_all(scheduler, pods)
     not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
-    return PendingPods(scope=scope, groups=_groups(found, command), not_replayed=tuple(not_replayed))
+    unknown = together((*(report.unknown for report in found.values()), _of_nothing(scheduler)))
+    certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
+    return PendingPods(
+        scope=scope,
+        groups=_groups(found, command),
+        not_replayed=tuple(not_replayed),
+        unknown=unknown,
+        undecided=undecided(unknown) and not certain,
+    )
+
+
+def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
+    """That there are no other pending pods leans on having read all pods."""
+    gap = scheduler.cluster.gap("Pod")
+    return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanation]:

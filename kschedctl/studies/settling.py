@@ -14,20 +14,26 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Outcome, Simulation
 from kschedctl.studies.edits import is_made_again, with_pods
+from kschedctl.studies.unknown import of_simulation
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A cluster at rest: the pods that still wait, each with kube-scheduler's reason, and how many were evicted."""
+    """A cluster at rest: the pods that still wait, each with kube-scheduler's reason, and how many were evicted.
+
+    ``unknown``: what that leans on and was not read.
+    """
 
     cluster: Cluster
     waiting: dict[str, str]
     placed: int = 0
     evicted: int = 0
     interrupted: bool = False
+    unknown: tuple[UnknownKind, ...] = ()
 
 
 def settle(cluster: Cluster, seed: int = 0, sampling: bool = False) -> Settled:
@@ -94,6 +100,7 @@ def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
         sum(outcome.row >= 0 for outcome in last.values()),
         len(victims(outcomes)),
         simulation.interrupted,
+        of_simulation(simulation),
     )
 
 

@@ -22,6 +22,7 @@ from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes
 from kschedctl.studies.rollout import Rollout, renamed, roll_out
 from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import come_back, victims
+from kschedctl.studies.unknown import of_simulation, said, together
 from kschedctl.studies.updates import Existing, plan
 
 
@@ -63,7 +64,8 @@ def simulate(
     found = results.known
     if not found:
         return reports.Simulation(seed, sampling, placed=0, unplaced=0, interrupted=True)
-    return replace(found[0], variation=variation(found), interrupted=results.interrupted)
+    unknown = together(report.unknown for report in found)
+    return replace(found[0], variation=variation(found), interrupted=results.interrupted, **said(unknown))
 
 
 def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None) -> reports.Simulation:
@@ -90,6 +92,7 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         assumed=tuple(scene.assumed),
         not_replayed=left_out(scene.scheduler),
+        **said(of_simulation(simulation)),
         interrupted=simulation.interrupted,
     )
 

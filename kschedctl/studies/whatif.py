@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import StepReport, WhatIf
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation import Simulation
@@ -27,6 +28,7 @@ from kschedctl.studies.scenario import files_of, in_step, load_scenario, no_file
 from kschedctl.studies.scene import left_out
 from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.simulate import deploy, prepare
+from kschedctl.studies.unknown import of_simulation, said, together
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
     "cordon": node_steps.cordon,
@@ -56,6 +58,7 @@ class Run:
     seed: int
     sampling: bool
     steps: list[StepReport] = field(default_factory=list)
+    unknown: tuple[UnknownKind, ...] = ()
 
     def take_all(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Take the steps, fewer when the user interrupts. Raises KschedctlError that names the step."""
@@ -76,6 +79,7 @@ class Run:
         except KschedctlError as error:
             raise in_step(error, len(self.steps) + 1, name, self.where) from None
         rest = self.rest
+        self.unknown = together((self.unknown, rest.unknown))
         report = StepReport(name, displaced, rest.placed, len(rest.waiting), rest.evicted, tuple(notes))
         self.steps.append(report)
 
@@ -111,7 +115,8 @@ class Run:
         rest = settled(simulation, [*draining.outcomes.values(), *later])
         waiting = {**self.rest.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
         evicted = len(victims([*draining.preempting, *later]))
-        self.rest = changed(rest, waiting=waiting, evicted=evicted)
+        unknown = of_simulation(simulation, *draining.leans)
+        self.rest = changed(rest, waiting=waiting, evicted=evicted, unknown=unknown)
         blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.blocked()]
         return len(draining.outcomes) + len(draining.lost), blocked
 
@@ -178,7 +183,10 @@ def _over(question: Question, seed: int, runs: int, workers: Workers, progress: 
     if not found:
         raise KeyboardInterrupt
     numbers = [Counter(change.change for change in report.changes) for report in found]
-    return replace(found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted)
+    unknown = together(report.unknown for report in found)
+    return replace(
+        found[0], runs=len(found), over_runs=over_runs(numbers), interrupted=results.interrupted, **said(unknown)
+    )
 
 
 def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
@@ -214,4 +222,5 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         compared=tuple(question.configurations),
         not_replayed=left_out(Scheduler(changed(after.cluster, pods=()))),
         interrupted=after.interrupted,
+        **said(together((before.unknown, run.unknown))),
     )

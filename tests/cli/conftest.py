@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from kschedctl.cli.main import main
+from kschedctl.cluster import FIELDS
+from kschedctl.sources.kinds import VERSIONS
 
 Json = dict[str, Any]
+NOTHING_ELSE: list[Json] = [{"apiVersion": VERSIONS[kind][0], "kind": f"{kind}List", "items": []} for kind in FIELDS]
 
 
 class Outcome(NamedTuple):
@@ -41,11 +44,13 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write objects as a List into a file; its path."""
+    """Write objects as a List into a file; its path. Where there are nodes, they are a whole cluster."""
 
-    def write(*objects: Json, name: str = "cluster.json") -> str:
+    def write(*objects: Json, name: str = "cluster.json", whole: bool = True) -> str:
         path = tmp_path / name
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        whole = whole and any(each.get("kind") == "Node" for each in objects)
+        items = [*objects, *(NOTHING_ELSE if whole else ())]
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         return str(path)
 
     return write

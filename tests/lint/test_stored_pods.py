@@ -9,7 +9,7 @@ import pytest
 
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import Cluster, Gap
 from kschedctl.lint.engine import chosen_rules, lint
 from kschedctl.lint.stored_pods import as_written
 from kschedctl.lint.world import World
@@ -141,7 +141,9 @@ def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str,
     cluster = Cluster.from_objects([*NODES, *pods, known])
     rules = chosen_rules([rule], ())
     assert lint(World.of_cluster(cluster), rules).findings
-    assert lint(World.of_cluster(replace(cluster, unread={kind: "forbidden"})), rules).findings == ()
+    assert (
+        lint(World.of_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules).findings == ()
+    )
 
 
 def test_a_dump_without_classes_says_nothing_of_them() -> None:

@@ -53,7 +53,7 @@ def pod_claims(
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
-        name = _claim_name(pod, reference)
+        name = claim_name(pod, reference)
         if name is None:
             continue
         claim = claims.get(f"{namespace}/{name}")
@@ -66,7 +66,8 @@ def pod_claims(
         yield reference.name, claim
 
 
-def _claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
+def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
+    """The name of the claim; None where intentionally none was generated. Raises ClaimError where none is yet."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     if reference.resource_claim_template_name is None:

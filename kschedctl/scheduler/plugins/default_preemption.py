@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidates, Choice, choose
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PluginError, PostFilterResult, Status
+from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.preemption import dry_run
@@ -48,6 +49,9 @@ class DefaultPreemption:
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self.args = args
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        yield Lean("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
         """Upstream holds a pod back while evictions for it are under way, which no snapshot shows."""

@@ -26,6 +26,7 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     required_state,
 )
+from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -58,6 +59,13 @@ class DynamicResources:
         self.features = features
         self.ignores_pods = not features.node_allocatable
         self._latest: tuple[PodInfo, Inventory, Evaluation | None] | None = None  # Score wants what PreFilter found
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        if not view.cluster.gaps:
+            return
+        from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
+
+        yield from claim_leans(info, view, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
         if not info.spec.resource_claims:

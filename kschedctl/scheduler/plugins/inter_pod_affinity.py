@@ -26,6 +26,7 @@ from kschedctl.scheduler.framework import (
     Status,
     required_state,
 )
+from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.plugin_args import InterPodAffinityArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -105,6 +106,20 @@ class InterPodAffinity:
 
     def __init__(self, args: InterPodAffinityArgs) -> None:
         self.args = args
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
+
+        def running(*of: str) -> Iterator[AffinityTerm]:
+            return (term for each in of for term, _ in view.pods.affinity_terms(each, info.namespace))
+
+        required = (*info.required_affinity, *info.required_anti_affinity, *running("required_anti_affinity"))
+        preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
+        if any(term.by_namespace_labels for term in required):
+            yield Lean("Namespace", Effect.EITHER)
+        others = running("required_affinity", "preferred_affinity", "preferred_anti_affinity")
+        if any(term.by_namespace_labels for term in (*preferred, *others)):
+            yield Lean("Namespace", Effect.SCORES)
 
     # -- Filter --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection
+from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.volumes.attachments import (
     AttachedVolume,
     Counts,
@@ -17,6 +18,7 @@ from kschedctl.scheduler.volumes.attachments import (
     attachable_volumes,
     node_attachments,
 )
+from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, listers
@@ -25,6 +27,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) exceed max volume count"
+OF_OTHERS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+"""What tells how many volumes a node has."""
 
 
 class NodeVolumeLimits:
@@ -38,6 +42,16 @@ class NodeVolumeLimits:
 
     def __init__(self, limit_scaling: bool = False) -> None:
         self.limit_scaling = limit_scaling
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        """Where some node limits a driver, the volumes of its other pods count too."""
+        if not any(map(_may_attach, info.spec.volumes)):
+            return
+        found = listers(view)
+        yield from claim_leans(info, found)
+        counted = OF_OTHERS if found.csi_nodes.limited.any() else ()
+        for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
+            yield Lean(kind, Effect.REFUSES)
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         return PreFilterResult() if any(map(_may_attach, info.spec.volumes)) else PRE_FILTER_SKIP

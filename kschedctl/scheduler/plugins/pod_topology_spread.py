@@ -21,7 +21,7 @@ from kschedctl.api.labels import (
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.tolerations import find_untolerated
-from kschedctl.scheduler.default_selector import default_selector
+from kschedctl.scheduler.default_selector import default_selector, selecting_kinds
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
@@ -36,6 +36,7 @@ from kschedctl.scheduler.framework import (
     Scores,
     required_state,
 )
+from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.snapshot.delta import Delta
@@ -119,6 +120,14 @@ class PodTopologySpread:
         self.match_label_keys = match_label_keys
         self.inclusion_policies = inclusion_policies
         self.comparison_operators = comparison_operators
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        """Default constraints count the pods that services and the owner select."""
+        if info.spec.topology_spread_constraints or not self.defaults:
+            return
+        hard = any(constraint.when_unsatisfiable == HARD for constraint in self.defaults)
+        for kind in selecting_kinds(info):
+            yield Lean(kind, Effect.EITHER if hard else Effect.SCORES)
 
     # -- Filter --------------------------------------------------------------------------------------------------
 

@@ -23,9 +23,11 @@ from kschedctl.scheduler.framework import (
     Scores,
     Status,
 )
+from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
+from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
 from kschedctl.scheduler.volumes.listers import (
     Listers,
@@ -80,6 +82,9 @@ class VolumeBinding:
         scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
         self.points = [(point.utilization, point.score * scale) for point in shape or ()]
         self.attributes_class = attributes_class
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        return claim_leans(info, listers(view))
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         found = listers(view)

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -37,6 +39,9 @@ class VolumeRestrictions:
     """
 
     name = "VolumeRestrictions"
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        return claim_leans(info, listers(view))
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         try:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kschedctl.scheduler.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -54,6 +56,9 @@ class VolumeZone:
 
     name = "VolumeZone"
     ignores_pods = True
+
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        return claim_leans(info, listers(view))
 
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         try:

@@ -46,11 +46,11 @@ def test_the_live_cluster_is_the_default(run: Run) -> None:
 def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
     refused = status(403, "persistentvolumeclaims is forbidden")
     answers = (for_path(CLAIMS, refused), for_path("/api/v1/namespaces/lab/persistentvolumeclaims", refused))
-    for arguments in (["lab/p01-cpu"], ["-A"]):
+    for arguments, expected in ((["lab/p16-pvc-missing"], 5), (["-A"], 1)):  # some of all are refused for certain
         for form in ("table", "wide", "json", "yaml", "markdown"):
-            _, out, _ = run("explain", *arguments, "-o", form, answers=answers)
-            said = " ".join(out.split())
-            assert "plugin VolumeBinding (PersistentVolumeClaim: persistentvolumeclaims is forbidden)" in said, form
+            code, out, _ = run("explain", *arguments, "-o", form, answers=answers)
+            assert code == expected
+            assert "could not be read: persistentvolumeclaims is forbidden" in " ".join(out.split()), form
 
 
 @pytest.mark.parametrize(

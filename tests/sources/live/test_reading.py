@@ -14,8 +14,9 @@ from api_server import Answer, Response, for_path, recorded_error, recordings, r
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 import kschedctl
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import ClusterError
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live import Connection
 from kschedctl.sources.live_http import Server
 from kschedctl.sources.live_reading import Wishes, read_live
@@ -66,23 +67,25 @@ def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
 def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
-    assert cluster.unread == {"PersistentVolumeClaim": 'persistentvolumeclaims is forbidden: User "nobody" cannot list'}
-    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
-    named = [line.split()[1] for line in report["notReplayed"]]
-    assert named == ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"]
-    assert all("persistentvolumeclaims is forbidden" in line for line in report["notReplayed"])
-    claimless = kschedctl.explain(cluster, "lab/p16-pvc-missing").to_dict()
-    assert "not found" not in (claimless["message"] or "")
+    why = 'could not be read: persistentvolumeclaims is forbidden: User "nobody" cannot list'
+    assert cluster.gap("PersistentVolumeClaim") == Gap(why)
+    without_claim = kschedctl.explain(cluster, "lab/p01-cpu")
+    assert (without_claim.unknown, without_claim.undecided) == ((), False)
+    with_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
+    assert with_claim.undecided
+    assert UnknownKind("PersistentVolumeClaim", why, "verdict") in with_claim.unknown
+    assert "not found" not in (with_claim.message or "")
 
 
 def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
     own = Response(body=b'{"kind":"PersistentVolumeClaimList","metadata":{"resourceVersion":"1429"},"items":[]}')
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
-    assert cluster.unread == {}
-    assert cluster.partly_read["PersistentVolumeClaim"].startswith("only those of namespace lab: ")
-    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
-    assert report["notReplayed"][0].startswith("a part of plugin NodeVolumeLimits (PersistentVolumeClaim: only those")
+    assert cluster.gap("PersistentVolumeClaim", "lab") is None
+    assert cluster.gap("PersistentVolumeClaim").why.startswith("were read in namespace lab alone: ")
+    own_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
+    assert 'persistentvolumeclaim "' in (own_claim.message or "")
+    assert not own_claim.undecided
 
 
 def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
@@ -90,12 +93,11 @@ def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
         return recorded_error("404-unknown-group") if path.startswith("/apis/resource.k8s.io/") else None
 
     cluster, _ = read(server_at, no_devices)
-    assert set(cluster.unread) == {"ResourceClaim", "DeviceClass", "ResourceSlice"}
-    report = kschedctl.explain(cluster, "lab/p01-cpu").to_dict()
-    assert [line for line in report["notReplayed"] if line.startswith("plugin")] == [
-        "plugin DynamicResources (ResourceClaim: the cluster has no resourceclaims in resource.k8s.io/v1 or "
-        "resource.k8s.io/v1beta2)"
-    ]
+    not_served = {kind for kind, gap in cluster.gaps.items() if gap.why.startswith("are not served in resource.k8s.io")}
+    assert not_served == {"ResourceClaim", "DeviceClass", "ResourceSlice"}
+    assert not kschedctl.explain(cluster, "lab/p01-cpu").unknown
+    with_claim = kschedctl.explain(cluster, "lab/p26-dra-none-left")
+    assert "ResourceClaim" in {unknown.kind for unknown in with_claim.unknown}
 
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])

@@ -18,7 +18,7 @@ from golden_cases import SETTINGS, family_lines
 import kschedctl
 from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, Picture
+from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.sources.read import read
 from kschedctl.sources.snapshot_file import read_header, read_snapshot, write_snapshot
@@ -77,8 +77,7 @@ def test_settings_survive(tmp_path: Path) -> None:
         "feature_gates": {"StorageCapacityScoring": True},
         "kube_version": "1.33",
         "admit": True,
-        "unread": {"ResourceClaim": "forbidden"},
-        "partly_read": {"Service": "one namespace"},
+        "gaps": {"ResourceClaim": Gap("could not be read: forbidden"), "Service": Gap("of one namespace", "shop")},
         "picture": Picture("https://api.example.com", resource_versions={"Pod": "7"}, changed={"Node": 2}),
     }
     again = through_a_file(Cluster(**settings), tmp_path)

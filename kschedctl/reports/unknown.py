@@ -1,0 +1,73 @@
+"""What an answer leans on that was not read, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+VERDICT = "verdict"
+SUBJECTS: Mapping[str, str] = {
+    "Node": "other nodes",
+    "Pod": "other pods",
+    "Namespace": "the labels of namespaces",
+    "Service": "services",
+    "PersistentVolumeClaim": "claims",
+    "PersistentVolume": "volumes",
+    "StorageClass": "storage classes",
+    "CSINode": "limits of volumes",
+    "ResourceClaim": "device claims",
+    "DeviceClass": "device classes",
+    "ResourceSlice": "devices",
+    "PriorityClass": "priority classes",
+    "PodDisruptionBudget": "disruption budgets",
+}
+"""What people call the objects of a kind, where the kind says it less well."""
+
+
+class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
+    """A kind of which objects may exist that were not read: ``why`` goes on from its plural.
+
+    ``affects``: the most of the answer that it could change: ``verdict``, ``message``, ``scores`` or ``victims``.
+    """
+
+    kind: str
+    why: str
+    affects: str
+
+
+def undecided(unknown: Iterable[UnknownKind]) -> bool:
+    """Whether the verdict itself could be another."""
+    return any(each.affects == VERDICT for each in unknown)
+
+
+def unless(unknown: Iterable[UnknownKind]) -> str:
+    """``unless claims or devices say otherwise``: what the verdict leans on."""
+    found = [SUBJECTS.get(each.kind, plural(each.kind)) for each in unknown if each.affects == VERDICT]
+    listed = " or ".join((", ".join(found[:-1]), found[-1])) if len(found) > 1 else "".join(found)
+    return f"unless {listed} say otherwise"
+
+
+def reasons(unknown: Iterable[UnknownKind]) -> str:
+    """``PersistentVolumeClaims, CSINodes were not among the files; Namespaces could not be read: forbidden``."""
+    by_why: dict[str, list[str]] = {}
+    for each in unknown:
+        by_why.setdefault(each.why, []).append(plural(each.kind))
+    return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
+
+
+def doubt(unknown: Iterable[UnknownKind]) -> str:
+    """``, unless claims say otherwise (PersistentVolumeClaims were not among the files)``; empty without any."""
+    of_verdict = [each for each in unknown if each.affects == VERDICT]
+    return f", {unless(of_verdict)} ({reasons(of_verdict)})" if of_verdict else ""
+
+
+def plural(kind: str) -> str:
+    """The objects of a kind: StorageClasses, PodDisruptionBudgets.
+
+    >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Node")
+    ('StorageClasses', 'CSIStorageCapacities', 'Nodes')
+    """
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

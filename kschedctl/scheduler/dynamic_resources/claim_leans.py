@@ -1,0 +1,56 @@
+"""What the answers of DynamicResources lean on: the claims of a pod followed as far as they lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import ResourceClaim
+from kschedctl.api.resource_names import is_dra_extended
+from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
+from kschedctl.scheduler.dynamic_resources.extended_resources import backed, classes_by_resource
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+
+def claim_leans(info: PodInfo, view: Snapshot, features: Features) -> Iterator[Lean]:
+    """The kinds of what the pod's claims and extended resources refer to, and of what else they compete with."""
+    claims = {(c.metadata.namespace, c.metadata.name): c for c in view.cluster.resource_claims}
+    for reference in info.spec.resource_claims:
+        try:
+            name = claim_name(info.pod, reference)
+        except ClaimError:
+            if info.pod.metadata.creation_timestamp is None:  # else its status says that there is none
+                yield from _refusing("ResourceClaimTemplate")
+            continue
+        if name is not None:
+            yield from _of_claim(claims.get((info.namespace, name)), view, features)
+    if not features.extended_resource:
+        return
+    requests = info.incoming_requests
+    if backed(requests, classes_by_resource(view.cluster.device_classes)):
+        yield from _refusing("ResourceClaim", *_devices(features))
+    elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
+        yield Lean("DeviceClass", Effect.ADMITS)
+
+
+def _of_claim(claim: ResourceClaim | None, view: Snapshot, features: Features) -> Iterator[Lean]:
+    yield from _refusing("ResourceClaim")
+    if claim is None or claim.status.allocation is not None:
+        return
+    yield from _refusing(*_devices(features))
+    known = {found.metadata.name for found in view.cluster.device_classes}
+    exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
+    others = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
+    if not known.issuperset(exact + others):
+        yield from _refusing("DeviceClass")
+
+
+def _devices(features: Features) -> tuple[str, ...]:
+    """The kinds that tell which devices there are to be had."""
+    return ("ResourceSlice", *["DeviceTaintRule"] * features.device_taint_rules)
+
+
+def _refusing(*kinds: str) -> Iterator[Lean]:
+    return (Lean(kind, Effect.REFUSES) for kind in kinds)

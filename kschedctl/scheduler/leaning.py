@@ -1,0 +1,82 @@
+"""What an answer about a pod leans on that was not read: unknown is not absent.
+
+A plugin with ``leans`` names the kinds whose missing objects could change what it says of a pod. Those that the cluster
+covers are harmless: what is not there does not exist. The others make the answer conditional, and a plugin that could
+only invent refusals is not asked at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from kschedctl.api.objects import PodSpec
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.scheduler.framework import Plugin, offers
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+
+class Effect(StrEnum):
+    """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them."""
+
+    REFUSES = "refuses"
+    ADMITS = "admits"
+    EITHER = "either"
+    SCORES = "scores"
+    VICTIMS = "victims"
+
+
+class Lean(NamedTuple):
+    """A kind, and what its objects could do to the answer."""
+
+    kind: str
+    effect: Effect
+
+
+class Unknown(NamedTuple):
+    """A lean on a kind that is not covered, of a plugin or, where that is empty, of the whole answer."""
+
+    lean: Lean
+    gap: Gap
+    plugin: str = ""
+
+
+@runtime_checkable
+class LeaningPlugin(Plugin, Protocol):
+    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+        """The kinds whose missing objects could change what the plugin says of the pod.
+
+        With Effect.REFUSES the plugin cannot be asked without them.
+        """
+
+
+EVERYTHING = (Lean("Node", Effect.EITHER), Lean("Pod", Effect.EITHER))
+"""What every answer leans on."""
+
+
+def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> tuple[Unknown, ...]:
+    """What the answer about a pod leans on that the cluster does not cover."""
+    cluster = view.cluster
+    if not cluster.gaps:
+        return ()
+    found = [Unknown(lean, gap) for lean in EVERYTHING if (gap := cluster.gap(lean.kind))]
+    found += [Unknown(lean, gap) for lean in _of_manifest(info.spec, cluster) if (gap := cluster.gap(lean.kind))]
+    for plugin in plugins:
+        if offers(plugin, LeaningPlugin):
+            leans = dict.fromkeys(plugin.leans(info, view))
+            gaps = ((lean, cluster.gap(lean.kind, info.namespace)) for lean in leans)
+            found += [Unknown(lean, gap, plugin.name) for lean, gap in gaps if gap]
+    return tuple(dict.fromkeys(found))
+
+
+def not_asked(found: Iterable[Unknown]) -> frozenset[str]:
+    """The plugins that would refuse nodes for what may well exist."""
+    return frozenset(unknown.plugin for unknown in found if unknown.lean.effect is Effect.REFUSES and unknown.plugin)
+
+
+def _of_manifest(spec: PodSpec, cluster: Cluster) -> Iterator[Lean]:
+    """What the API server would have added to a pod that was not created yet."""
+    if spec.priority is None:
+        yield Lean("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)

@@ -1,0 +1,70 @@
+"""From what was not read to what of an answer it could change, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kschedctl.cluster import Cluster
+from kschedctl.reports.unknown import UnknownKind, undecided
+from kschedctl.scheduler.leaning import EVERYTHING, Effect, Lean, Unknown
+from kschedctl.scheduler.simulation import Simulation
+
+VERDICT, MESSAGE, SCORES, VICTIMS = "verdict", "message", "scores", "victims"
+WEIGHT = {affects: weight for weight, affects in enumerate((VICTIMS, SCORES, MESSAGE, VERDICT))}
+
+WHEN_SCHEDULABLE: Mapping[Effect, str] = {
+    Effect.REFUSES: VERDICT,
+    Effect.ADMITS: SCORES,
+    Effect.EITHER: VERDICT,
+    Effect.SCORES: SCORES,
+}
+"""What of the answer about one pod that fits could be otherwise."""
+
+WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
+    Effect.REFUSES: MESSAGE,
+    Effect.ADMITS: VERDICT,
+    Effect.EITHER: VERDICT,
+    Effect.VICTIMS: VICTIMS,
+}
+"""The same of one that does not."""
+
+IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
+"""Of several pods: where one goes decides about those that come after it."""
+
+
+def unknown_kinds(found: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
+    """Each kind once, with the most that it could change; kinds that could change nothing are left out."""
+    kinds: dict[str, UnknownKind] = {}
+    for (kind, effect), gap, _ in found:
+        affects = affected.get(effect)
+        if affects and (kind not in kinds or WEIGHT[affects] > WEIGHT[kinds[kind].affects]):
+            kinds[kind] = UnknownKind(kind, gap.why, affects)
+    return tuple(kinds.values())
+
+
+def of_cluster(cluster: Cluster, *leans: Lean) -> tuple[Unknown, ...]:
+    """What every answer about the cluster leans on, and these besides."""
+    return tuple(Unknown(lean, gap) for lean in (*EVERYTHING, *leans) if (gap := cluster.gap(lean.kind)))
+
+
+def of_simulation(simulation: Simulation, *leans: Lean) -> tuple[UnknownKind, ...]:
+    """What the outcome of a simulation leans on; ``leans``: besides what its pods do."""
+    found = (*of_cluster(simulation.view.cluster, *leans), *simulation.unknown)
+    victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}
+    return unknown_kinds(found, {**IN_SIMULATIONS, **victims})
+
+
+def said(unknown: tuple[UnknownKind, ...]) -> dict[str, Any]:
+    """The fields of a report that tell it."""
+    return {"unknown": unknown, "undecided": undecided(unknown)}
+
+
+def together(several: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
+    """Of several answers: each kind once, with the most that it could change."""
+    kinds: dict[str, UnknownKind] = {}
+    for unknown in (unknown for each in several for unknown in each):
+        known = kinds.get(unknown.kind)
+        if known is None or WEIGHT[unknown.affects] > WEIGHT[known.affects]:
+            kinds[unknown.kind] = unknown
+    return tuple(kinds.values())
