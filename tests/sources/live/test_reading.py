@@ -192,7 +192,7 @@ def test_the_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
 
 
 def test_a_configuration_that_is_none_is_passed_over(server_at: ServerAt) -> None:
-    broken = CONFIGURATION.replace("disabled: [{name: NodeResourcesFit}]", "enabled: [{name: NoSuchPlugin}]")
+    broken = CONFIGURATION.replace("disabled: [{name: NodeResourcesFit}]", "enable: [{name: NodeName}]")
     cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(broken)))
     assert cluster.configuration is None
     assert cluster.warnings[0].startswith("ConfigMap kube-system/scheduler-config: ")
