@@ -10,15 +10,31 @@ KschedctlError            exit 2 unless a subclass says otherwise
 
 from __future__ import annotations
 
+import re
+
+_USER = re.compile(r"://[^/\s]*@")
+
+
+def without_user(text: str) -> str:
+    """The text with no user and password in its URLs.
+
+    >>> without_user("https://me:hunter2@example.com/path: not found")
+    'https://example.com/path: not found'
+    """
+    return _USER.sub("://", text)
+
 
 class KschedctlError(Exception):
-    """An expected failure. ``str()`` of it is one line; ``hint`` says what to do, when something is known."""
+    """An expected failure. ``str()`` of it is one line; ``hint`` says what to do, when something is known.
+
+    A password in a URL is in none of them.
+    """
 
     exit_code = 2
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = what, where, hint
-        super().__init__(what)
+        self.what, self.where, self.hint = map(without_user, (what, where, hint))
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         line = f"{self.where}: {self.what}" if self.where else self.what

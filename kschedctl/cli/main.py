@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 import kschedctl
 from kschedctl.cli.program import program
-from kschedctl.errors import KschedctlError
+from kschedctl.errors import KschedctlError, without_user
 from kschedctl.render.printable import printable
 
 COMMANDS = {
@@ -137,7 +137,7 @@ class _Line(logging.Formatter):
     """What the program says besides its answer, in one line each."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(record.getMessage())
+        return printable(without_user(record.getMessage()))
 
 
 def _log_to_stderr() -> None:
@@ -150,8 +150,8 @@ def _log_to_stderr() -> None:
 def _tell(problem: str) -> None:
     if log.isEnabledFor(logging.DEBUG):
         for line in traceback.format_exc().splitlines():
-            print(printable(line), file=sys.stderr)
-    print(f"error: {printable(problem)}", file=sys.stderr)
+            print(printable(without_user(line)), file=sys.stderr)
+    print(f"error: {printable(without_user(problem))}", file=sys.stderr)
 
 
 def _drop_stdout() -> None:

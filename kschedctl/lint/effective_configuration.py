@@ -15,6 +15,7 @@ from kschedctl.reports.configuration import (
     EffectiveProfile,
 )
 from kschedctl.scheduler.configuration import SchedulerConfiguration
+from kschedctl.scheduler.configuration_secrets import shown_url, without_secrets
 from kschedctl.scheduler.profile import Profile
 from kschedctl.scheduler.strict_decoding import Duration
 
@@ -39,7 +40,7 @@ def effective_configuration(
         configuration.parallelism,
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
-        tuple(extender.url_prefix for extender in configuration.extenders),
+        tuple(shown_url(extender.url_prefix) for extender in configuration.extenders),
     )
 
 
@@ -63,6 +64,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(item) for name, item in fields if item is not None}
     if isinstance(value, Duration):
         return f"{value:g}s"
+    if isinstance(value, Mapping):  # of a plugin that is not in-tree
+        return without_secrets(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 

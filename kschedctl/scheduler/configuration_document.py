@@ -14,6 +14,7 @@ import msgspec
 
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.configuration_secrets import without_secrets
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.plugin_args import ARGS, with_defaults
 from kschedctl.scheduler.profile import Plugins, with_default_plugins
@@ -193,5 +194,5 @@ def _check_args_kind(name: str, document: Mapping[str, Any], path: str) -> None:
 
 
 def _shortened(document: object, limit: int = 160) -> str:
-    text = json.dumps(document, separators=(",", ":"), default=str)
+    text = json.dumps(without_secrets(document), separators=(",", ":"), default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -14,7 +14,7 @@ from msgspec.structs import replace as altered
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
-from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.errors import ClusterError, ConfigurationError, without_user
 from kschedctl.scheduler.feature_gates import SPECS
 from kschedctl.scheduler.kinds_read import ALWAYS
 from kschedctl.scheduler.scheduler import Scheduler
@@ -101,7 +101,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
         kube_version=version,
         warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
         picture=Picture(
-            server=connection.server.host,
+            server=without_user(connection.server.host),
             context=connection.context,
             namespace=connection.namespace,
             server_version=setup.server_version,

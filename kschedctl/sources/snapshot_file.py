@@ -15,6 +15,7 @@ import msgspec
 from kschedctl import __version__
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration_secrets import without_secrets
 from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.snapshot_archive import Archive, archive, open_archive
@@ -63,7 +64,7 @@ def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False) -> 
         anonymized=anonymized,
         kube_version=cluster.kube_version,
         feature_gates=dict(cluster.feature_gates),
-        configuration=None if cluster.configuration is None else dict(cluster.configuration),
+        configuration=None if cluster.configuration is None else without_secrets(cluster.configuration),
         admit=cluster.admit,
         gaps=dict(cluster.gaps),
         picture=cluster.picture,

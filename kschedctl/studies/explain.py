@@ -13,6 +13,7 @@ from kschedctl.api.priority import admit_priority, priority_class
 from kschedctl.cluster import Cluster, convert, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
+from kschedctl.scheduler.configuration_secrets import shown_url
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.leaning import Unknown
@@ -173,7 +174,7 @@ def _verdict(cycle: Cycle) -> str:
 
 def not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
     """What the configuration runs and this answer leaves out."""
-    extenders = (f"extender {extender.url_prefix}" for extender in scheduler.configuration.extenders)
+    extenders = (f"extender {shown_url(extender.url_prefix)}" for extender in scheduler.configuration.extenders)
     return (*(f"plugin {name}" for name in framework.missing), *extenders)
 
 
