@@ -1,4 +1,13 @@
-"""kschedctl replays kube-scheduler on a snapshot of a cluster.
+"""kschedctl replays kube-scheduler on a snapshot of a cluster: why a pod is Pending, where it would go.
+
+A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot or an API server:
+
+    kschedctl.Cluster.from_objects([...])        kschedctl.Cluster.from_paths(["state.json", "pods/"])
+    kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
+
+``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; the report has the fields
+of the JSON document, which ``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose
+text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])
@@ -26,3 +35,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("kschedctl.library"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """With what is loaded on demand."""
+    return sorted({*globals(), *__all__})

@@ -97,7 +97,7 @@ class Picture(msgspec.Struct, frozen=True, rename="camel"):
     configured_by: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cluster:
     """Objects by kind, each tuple sorted by namespace and name; no two of a kind share both.
 
@@ -182,6 +182,13 @@ class Cluster:
         """Why objects of the kind that are not here may exist all the same, in this namespace or any; None: covered."""
         found = self.gaps.get(kind)
         return None if found is None or (namespace and found.namespace == namespace) else found
+
+    def __repr__(self) -> str:
+        """In one line: how many objects of each kind."""
+        counts = ((kind, len(getattr(self, name))) for kind, name in FIELDS.items())
+        held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
+        where = f" of {self.picture.server}" if self.picture else ""
+        return f"<kschedctl.Cluster{where}: {held}; kube-scheduler {self.kube_version}>"
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """The pod of that name, if there is one."""

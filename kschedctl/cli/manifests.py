@@ -50,7 +50,7 @@ def read_manifests(source: Source, namespace: str | None) -> dict[str, Applicati
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
-    _tell_left_out(found)
+    tell_left_out(found)
     return {name: _applied(each, found, namespace) for name, each in sources(source).items()}
 
 
@@ -58,27 +58,32 @@ def _applied(source: Source, found: ReadResult, namespace: str | None) -> Applic
     """The cluster with what the files hold for it, and the manifests that they hold."""
     written = [m for m in found.manifests if makes_pods(m.document)]
     pods = {_key(m.document["metadata"]) for m in written if m.document["kind"] == "Pod"}  # not those of long lists
-    typed = [(_typed(manifest), str(manifest.place)) for manifest in written if not is_not_installed(manifest.document)]
+    typed = [
+        (typed_manifest(manifest), str(manifest.place))
+        for manifest in written
+        if not is_not_installed(manifest.document)
+    ]
     others: list[Any] = found.objects.get("Pod", [])
     workloads = [workload for workload, _ in typed]
     workloads += [pod for pod in others if (pod.metadata.namespace, pod.metadata.name) not in pods]
-    objects = {**found.objects, "Pod": [workload for workload in workloads if _exists(workload)]}
+    objects = {**found.objects, "Pod": [workload for workload in workloads if exists(workload)]}
     own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
     around = replace(source, filename=[])
     cluster = Cluster() if own else load(around, namespace)
     if around.live and cluster.picture and not namespace:
         namespace = cluster.picture.namespace
     objects = {
-        kind: some if kind in CLUSTER_SCOPED else [_in_namespace(each, namespace) for each in some]
+        kind: some if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
         for kind, some in objects.items()
     }
-    cluster = _cluster_of(source, found, objects) if own else cluster.with_objects(objects)
-    new = [_in_namespace(workload, namespace) for workload in workloads if not _exists(workload)]
-    places = {title(_in_namespace(workload, namespace)): place for workload, place in typed}
+    cluster = cluster_of(source, found, objects) if own else cluster.with_objects(objects)
+    new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
+    places = {title(in_namespace(workload, namespace)): place for workload, place in typed}
     return Application(source, cluster, new, places)
 
 
-def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
+def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
+    """The cluster that files describe, less what is applied to it."""
     return Cluster.of(
         objects,
         configuration=load_configuration_file(source.config) if source.config else found.configuration,
@@ -89,17 +94,23 @@ def _cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[St
     )
 
 
-def _tell_left_out(found: ReadResult) -> None:
+def tell_left_out(found: ReadResult) -> None:
+    """Say what the files hold that is neither applied nor a part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in found.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
+    tell_hooks(found)
+
+
+def tell_hooks(found: ReadResult) -> None:
+    """Say which manifests Helm does not create."""
     hooks = [describe(m.document) for m in found.manifests if makes_pods(m.document) and is_not_installed(m.document)]
     if hooks:
         log.warning("note: %s: %s", NOT_INSTALLED, ", ".join(hooks))
 
 
-def _typed(manifest: Manifest) -> Struct:
-    """Raises InputError that names file, document and field."""
+def typed_manifest(manifest: Manifest) -> Struct:
+    """What makes pods, as somebody wrote it. Raises InputError that names file, document and field."""
     document, place = manifest
     workload: Any = typed_document(document, str(document["kind"]), place, KINDS)
     if not (workload.metadata.name or workload.metadata.generate_name):
@@ -125,7 +136,8 @@ def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests
 
 
-def _exists(workload: Struct) -> bool:
+def exists(workload: Struct) -> bool:
+    """Whether it is a pod that a cluster has."""
     return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
 
 
@@ -133,7 +145,7 @@ def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
-def _in_namespace(obj: Any, namespace: str | None) -> Any:
+def in_namespace(obj: Any, namespace: str | None) -> Any:
     """The object in this namespace, if there is one, unless it names one itself."""
     if obj.metadata.namespace or not namespace:
         return obj

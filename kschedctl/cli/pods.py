@@ -1,4 +1,4 @@
-"""Which pods a command line means: ``POD``, ``-n``, ``-A`` and ``-l``, with kubectl's habits."""
+"""Pods of a cluster, with kubectl's habits: of a name, or all that are pending with ``-n``, ``-A`` and ``-l``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.studies.workload_pods import is_waiting
 
-RESOURCE = ("pod", "pods", "po")
+MOST_ALIKE = 10
 
 
-def find(cluster: Cluster, reference: str, scope: Scope) -> Pod:
-    """The pod that ``name``, ``pod/name`` or ``namespace/name`` means. Raises UsageError when it is not just one."""
-    namespace, name = split(reference, scope)
+def find(cluster: Cluster, name: str, namespace: str | None) -> Pod:
+    """The pod of this name, in any namespace where none is named. Raises UsageError when it is not just one."""
     if namespace is None:
         found = [pod for pod in cluster.pods if pod.metadata.name == name]
     else:
@@ -31,33 +31,18 @@ def find(cluster: Cluster, reference: str, scope: Scope) -> Pod:
     raise UsageError(f'pod "{name if namespace is None else f"{namespace}/{name}"}" not found', hint=hint)
 
 
-def split(reference: str, scope: Scope) -> tuple[str | None, str]:
-    """Namespace (None: any) and name. Raises UsageError."""
-    first, slash, rest = reference.partition("/")
-    if not reference.strip("/") or "/" in rest or (slash and not (first and rest)):
-        raise UsageError(f'"{reference}" is no pod', hint="name, pod/name or namespace/name")
-    if slash and first not in RESOURCE:
-        if scope.namespace not in (None, first):
-            raise UsageError(f'"{reference}" is not in namespace "{scope.namespace}"', hint="leave -n out")
-        return first, rest
-    return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE, rest or reference
-
-
-def names_namespace(reference: str) -> bool:
-    """Whether it is ``namespace/name``."""
-    first, slash, _ = reference.partition("/")
-    return bool(slash) and first not in RESOURCE
-
-
 def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
-    """Up to three pods that may have been meant: of that name elsewhere, else of a name like it or starting so."""
+    """Up to three pods that may have been meant: of that name elsewhere, else of a name like it or starting so.
+
+    Pending ones come first, which are what is most often asked about, and of these the ones in the namespace.
+    """
     by_name: dict[str, list[Pod]] = {}
     for pod in pods:
         by_name.setdefault(pod.metadata.name, []).append(pod)
-    names = [name] if name in by_name else get_close_matches(name, by_name)
-    names += [other for other in by_name if other.startswith(f"{name}-")][:3]
+    names = [name] if name in by_name else get_close_matches(name, by_name, MOST_ALIKE)
+    names += [other for other in by_name if other.startswith(f"{name}-")]
     found = [pod for other in dict.fromkeys(names) for pod in by_name[other]]
-    found.sort(key=lambda pod: pod.metadata.namespace != namespace)
+    found.sort(key=lambda pod: (not is_waiting(pod), pod.metadata.namespace != namespace))
     return [pod.key for pod in found[:3]]
 
 
@@ -68,7 +53,7 @@ def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
     return [
         pod
         for pod in cluster.unbound_pods()
-        if not (pod.terminated or pod.metadata.deletion_timestamp)
+        if is_waiting(pod)
         and namespace in (None, pod.metadata.namespace)
         and (selector is None or selector.matches(pod.metadata.labels))
     ]

@@ -109,9 +109,10 @@ def _from_files(source: Source) -> Cluster:
 
 def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
     """The scope in the namespace of the live cluster's context, unless it names one."""
-    if scope.namespace or scope.all_namespaces or not source.live or cluster.picture is None:
+    picture = None if source.demo or source.snapshot else cluster.picture
+    if scope.namespace or scope.all_namespaces or picture is None:
         return scope
-    return replace(scope, namespace=cluster.picture.namespace)
+    return replace(scope, namespace=picture.namespace)
 
 
 def tell(cluster: Cluster) -> None:

@@ -56,6 +56,8 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         return
     verdict = Marked(report.verdict + (":" if said else ""), TONES.get(report.verdict, Tone.WARNING))
     yield paragraph(Marked(report.pod, Tone.STRONG), verdict, said or "")
+    if report.stands_for:
+        yield paragraph(Marked(report.stands_for, Tone.FAINT))
     if report.headline not in ("", said):
         yield paragraph(report.headline)
 

@@ -26,6 +26,7 @@ def _of(groups: Iterable[Mapping[str, Any]]) -> list[str]:
 
 PODS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "Explanation": lambda found: [found["pod"]],
+    "Explanations": lambda found: [each["pod"] for each in found["explanations"]],
     "PendingPods": lambda found: _of(found["groups"]),
     "Simulation": lambda found: _of(found["pending"]),
     "Drain": lambda found: [*(blocked["pod"] for blocked in found["blocked"]), *_of(found["unplaced"])],

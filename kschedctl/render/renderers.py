@@ -12,6 +12,7 @@ from kschedctl.reports.explanation import Document
 
 PAGES = {
     "Explanation": "explanation:explanation_page",
+    "Explanations": "explanations:explanations_page",
     "PendingPods": "pending:pending_page",
     "SnapshotReport": "snapshot:snapshot_page",
     "SnapshotDiff": "snapshot:diff_page",

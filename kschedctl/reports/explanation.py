@@ -143,7 +143,7 @@ class Explanation(Document, frozen=True):
     """Every field that the conformance contract names has the contract's form; the others are for people.
 
     ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
-    (it has ended) or Error.
+    (it has ended) or Error. ``stands_for``: the workload that was asked about, of which this is a pod.
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
@@ -155,6 +155,7 @@ class Explanation(Document, frozen=True):
     pod: str
     verdict: str
     headline: str
+    stands_for: str = ""
     message: str | None = None
     advice: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Document, Explanation
+from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
@@ -26,6 +27,7 @@ from kschedctl.reports.whatif import WhatIf
 
 DOCUMENTS: dict[str, type[Document]] = {
     "explanation": Explanation,
+    "explanations": Explanations,
     "pending-pods": PendingPods,
     "snapshot": SnapshotReport,
     "snapshot-diff": SnapshotDiff,

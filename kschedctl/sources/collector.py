@@ -21,7 +21,7 @@ CONFIGURATION = "KubeSchedulerConfiguration"
 
 
 class Manifest(NamedTuple):
-    """A pod, or what holds the template of pods, as somebody wrote it: no API server gave it a UID."""
+    """A pod, or what holds the template of pods, as somebody wrote it or as an API server gave it, with a UID."""
 
     document: Mapping[str, Any]
     place: Place
@@ -36,6 +36,11 @@ class Origins(Mapping[tuple[str, str, str], str]):
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
         return {_key(kind, obj): origin for kind, origin, objects in self._found for obj in objects}
+
+    def files_of(self, kind: str) -> set[str]:
+        """The files that hold objects of a kind."""
+        origins = {origin for found, origin, objects in self._found if found == kind and objects}
+        return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
         return self._by_key[key]
@@ -54,6 +59,7 @@ class Collector:
         self.objects: dict[str, list[Any]] = {}
         self.found: list[tuple[str, str, Iterable[Any]]] = []
         self.manifests: list[Manifest] = []
+        self.stored: list[Manifest] = []
         self.skipped: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.configuration: Mapping[str, Any] | None = None
@@ -78,6 +84,8 @@ class Collector:
             self.skipped[kind] += 1
         if kind in POD_HOLDERS and not _has_uid(document):
             self._manifest(document, place)
+        elif kind in POD_HOLDERS and kind != "Pod":
+            self.stored.append(Manifest(document, place))
 
     def add(self, kind: str, objects: list[Any], origin: str) -> None:
         """Objects of the kind as they are."""

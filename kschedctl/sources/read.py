@@ -31,18 +31,20 @@ NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and pri
 class ReadResult:
     """What the files hold.
 
-    ``objects`` by kind, in order; ``manifests``: the pods and pod templates that somebody wrote; ``skipped``: how many
-    objects of kinds that scheduling does not read; ``skipped_files``: how many files of folders are no documents;
-    ``gaps``: the kinds that no list covers.
+    ``objects`` by kind, in order; ``manifests``: the pods and pod templates that somebody wrote; ``stored``: the pod
+    templates of workloads that a cluster has, those of long lists aside; ``skipped``: how many objects of kinds that
+    scheduling does not read; ``skipped_files``: how many files of folders are no documents; ``gaps``: the kinds that no
+    list covers.
     """
 
     objects: Mapping[str, list[Struct]]
     manifests: tuple[Manifest, ...]
+    stored: tuple[Manifest, ...]
     skipped: Mapping[str, int]
     skipped_files: int
     warnings: tuple[str, ...]
     configuration: Mapping[str, Any] | None
-    origins: Mapping[tuple[str, str, str], str]
+    origins: Origins
     gaps: Mapping[str, Gap]
 
 
@@ -66,6 +68,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
     return ReadResult(
         objects=collector.objects,
         manifests=tuple(collector.manifests),
+        stored=tuple(collector.stored),
         skipped=dict(collector.skipped),
         skipped_files=found.passed_over,
         warnings=tuple(collector.warnings),

@@ -30,12 +30,16 @@ def added(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
     return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
 
 
-def pods_where(cluster: Cluster, predicate: Callable[[Pod], bool]) -> list[Pod]:
-    """The pods that have not ended for which a predicate holds that asks for neither name, node nor times."""
+def pods_where(cluster: Cluster, predicate: Callable[[Pod], bool], *, ended: bool = False) -> list[Pod]:
+    """The pods for which a predicate holds that asks for neither name, node nor times; ``ended`` ones on demand."""
+
+    def wanted(pod: Pod) -> bool:
+        return (ended or not pod.terminated) and predicate(pod)
+
     pods = cluster.pods
     if isinstance(pods, PodTable):
-        return [pods[int(row)] for row in pods.rows_where(lambda pod: not pod.terminated and predicate(pod))]
-    return [pod for pod in pods if not pod.terminated and predicate(pod)]
+        return [pods[int(row)] for row in pods.rows_where(wanted)]
+    return [pod for pod in pods if wanted(pod)]
 
 
 def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:

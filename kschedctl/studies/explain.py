@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import admit_priority, priority_class
-from kschedctl.cluster import Cluster, convert, namespaced
+from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
+from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.unknown import undecided
 from kschedctl.scheduler.configuration_secrets import shown_url
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
@@ -23,9 +25,11 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.advice import advice, headline
 from kschedctl.studies.eliminations import eliminations, node_reports
+from kschedctl.studies.manifests import sort_out
 from kschedctl.studies.preemption_report import preemption_report
 from kschedctl.studies.reservations import devices_by_node, volumes_by_node
-from kschedctl.studies.unknown import VICTIMS, WHEN_SCHEDULABLE, WHEN_UNSCHEDULABLE, said, unknown_kinds
+from kschedctl.studies.stand_in import StandIn, created
+from kschedctl.studies.unknown import VICTIMS, WHEN_SCHEDULABLE, WHEN_UNSCHEDULABLE, said, together, unknown_kinds
 
 PodReference = str | Mapping[str, Any] | Pod
 
@@ -33,18 +37,49 @@ PodReference = str | Mapping[str, Any] | Pod
 def explain(
     cluster: Cluster, pod: PodReference, *, as_if_priority: int | None = None, as_if_priority_class: str = ""
 ) -> Explanation:
-    """Explain a pod of the cluster (``namespace/name``), or a manifest that is not in it yet.
+    """Explain a pod of the cluster (``namespace/name``), or a manifest that is not in it yet, of a workload one pod.
 
     With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. Raises UsageError
     when there is no such pod or class, InputError and ConfigurationError for what cannot be read.
     """
-    scheduler = Scheduler(cluster)
-    found = find_pod(scheduler, pod)
+    if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
+        asked = _of_manifest(cluster, pod)
+    else:
+        scheduler = Scheduler(cluster)
+        asked = StandIn(scheduler, find_pod(scheduler, pod))
+    return explain_stand_in(asked, as_if_priority=as_if_priority, as_if_priority_class=as_if_priority_class)
+
+
+def explain_stand_in(
+    asked: StandIn, *, as_if_priority: int | None = None, as_if_priority_class: str = ""
+) -> Explanation:
+    """Explain a pod, or the one that stands for a workload; see ``explain``."""
+    found = asked.pod
     if as_if_priority_class:
-        found = with_priority_class(found, as_if_priority_class, cluster)
+        found = with_priority_class(found, as_if_priority_class, asked.scheduler.cluster)
     if as_if_priority is not None:
         found = replace(found, spec=replace(found.spec, priority=as_if_priority))
-    return explain_pod(scheduler, found)
+    return replace(explain_pod(asked.scheduler, found), stands_for=asked.note)
+
+
+def explanations(reports: Sequence[Explanation]) -> Explanations:
+    """Several of them as one document."""
+    unknown = together(report.unknown for report in reports)
+    certain = any(report.verdict not in FINE and not report.undecided for report in reports)
+    return Explanations(
+        tuple(reports),
+        not_replayed=tuple(dict.fromkeys(what for report in reports for what in report.not_replayed)),
+        unknown=unknown,
+        undecided=undecided(unknown) and not certain,
+    )
+
+
+def _of_manifest(cluster: Cluster, document: Mapping[str, Any]) -> StandIn:
+    """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
+    workloads = list(sort_out([document]).workloads.values())
+    if len(workloads) != 1:
+        raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
+    return created(cluster, workloads)[0]
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
@@ -57,8 +92,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         return scheduler.view.stored(found)
     if not isinstance(pod, Pod):
         converted = convert(pod)
-        if not isinstance(converted, Pod):
-            raise InputError("not a Pod", where=str(pod.get("kind")))
+        assert isinstance(converted, Pod)
         pod = converted
     incoming: Pod = namespaced(pod)
     if not incoming.metadata.uid:  # not created yet

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import FINE
 from kschedctl.reports.pending import PendingGroup, PendingPods
 from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.unknown import VERDICT, together
 
-FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts of pods that have a node or would get one."""
 
 

@@ -76,8 +76,8 @@ class Existing:
         """The pods of a workload."""
         if kind == "Pod":
             found = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
-        elif any(_belongs(pod, kind, namespace, name) for pod in self._owned):
-            found = pods_where(self.cluster, lambda pod: _belongs(pod, kind, namespace, name))
+        elif any(belongs(pod, kind, namespace, name) for pod in self._owned):
+            found = pods_where(self.cluster, lambda pod: belongs(pod, kind, namespace, name))
         else:
             found = []
         return [pod for pod in found if pod.metadata.deletion_timestamp is None]
@@ -206,7 +206,8 @@ def _seen(pod: Pod) -> str:
     return _encode(parts).decode()
 
 
-def _belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
+def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
+    """Whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
     owner = next((o for o in pod.metadata.owner_references if o.controller), None)
     if owner is None or pod.metadata.namespace != namespace:
         return False

@@ -20,7 +20,7 @@ from kschedctl.cli import explain, main
         (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
         (["explain", "--nope"], "No such option: --nope"),
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
-        (["explain", "a", "b"], "unexpected extra argument"),
+        (["demo", "a"], "unexpected extra argument"),
         (["explain", "-f"], "requires an argument"),
         (["explain", "-f", "no-such-file.yaml"], "no-such-file.yaml: no such file or directory"),
         (["explain", "--demo", "--config", "no-such-file.yaml"], "no-such-file.yaml"),
@@ -74,7 +74,7 @@ def raising(error: BaseException) -> object:
     ],
 )
 def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str) -> None:
-    monkeypatch.setattr(explain, "load", raising(error))
+    monkeypatch.setattr(explain, "read_world", raising(error))
     outcome = run("explain", "--demo")
     assert outcome.code == code
     assert said in outcome.err
@@ -84,7 +84,7 @@ def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Ex
 
 
 def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "load", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(explain, "read_world", raising(KeyboardInterrupt()))
     assert run("explain", "--demo") == (130, "", "")
 
 

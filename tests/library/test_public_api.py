@@ -139,3 +139,33 @@ def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_objects([node, running]), manifest)
     assert report.pod == "default/new"
     assert [e.reason for e in report.eliminations] == ["node(s) didn't match pod anti-affinity rules"]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job"])
+def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", "3")["spec"]}
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "shop"}}
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), {**manifest, "spec": {"template": template}})
+    assert (report.verdict, report.message[:46]) == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu. n")
+    assert f"{kind} shop/web" in report.stands_for
+
+
+@pytest.mark.parametrize("manifest", [{"kind": "Service", "metadata": {"name": "s"}}, {}, {"kind": "ConfigMap"}])
+def test_what_makes_no_pods_is_an_error_of_ours(manifest: dict[str, object]) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match="not a Pod, nor one workload"):
+        kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), manifest)
+
+
+def test_a_cluster_is_shown_in_one_line_and_with_all_that_it_has() -> None:
+    cluster = kschedctl.Cluster.from_objects([NODE, pod("web", "1"), pod("other", "1")])
+    assert repr(cluster) == "<kschedctl.Cluster: 2 Pod, 1 Node; kube-scheduler 1.36>"
+    assert repr(kschedctl.Cluster.from_objects([])) == "<kschedctl.Cluster: nothing; kube-scheduler 1.36>"
+
+
+def test_help_shows_what_there_is() -> None:
+    code = "import kschedctl; help(kschedctl)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for words in ("from_objects(", "from_paths(", "from_live(", "from_snapshot(", "explain(cluster", "KschedctlError"):
+        assert words in found.stdout, words
+    assert "TYPE_CHECKING" not in found.stdout

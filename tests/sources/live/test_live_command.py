@@ -75,7 +75,8 @@ def test_a_cluster_that_does_not_answer_is_exit_code_3(
 
 def test_files_need_no_cluster(run: Run, tmp_path: Path) -> None:
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": {"containers": []}}
-    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
+    (tmp_path / "pod.json").write_text(json.dumps(pod) + json.dumps(node))
     assert "web" in run("explain", "web", "-f", str(tmp_path / "pod.json"), answers=(lambda *_: status(500, "no"),))[1]
     assert run("explain", "--watch", "--demo")[2] == "error: --watch: only a live cluster can be watched\n"
 
@@ -114,3 +115,16 @@ def test_the_library_reads_it_too(tmp_path: Path) -> None:
     write_snapshot(cluster, str(tmp_path / "s"))
     saved = kschedctl.Cluster.from_snapshot(tmp_path / "s")
     assert kschedctl.explain(saved, "lab/p01-cpu") == kschedctl.explain(cluster, "lab/p01-cpu")
+
+
+def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(run: Run, tmp_path: Path) -> None:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"nodeName": "", "containers": [{"name": "c"}]}}
+    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+    file = tmp_path / "deployment.json"
+    file.write_text(
+        json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec})
+    )
+    code, out, err = run("explain", "-f", str(file), "-o", "json")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (document["pod"], document["verdict"], len(document["nodeOrder"])) == ("lab/x-new-0", "Schedulable", 12)

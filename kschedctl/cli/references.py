@@ -1,0 +1,56 @@
+"""What a command line names: ``web``, ``pod/web``, ``pod web``, ``shop/web``, ``deploy/web``, as kubectl has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kschedctl.errors import UsageError
+
+TYPES = {
+    "Pod": ("pod", "pods", "po"),
+    "Deployment": ("deployment", "deployments", "deploy"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts"),
+    "DaemonSet": ("daemonset", "daemonsets", "ds"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs"),
+    "ReplicationController": ("replicationcontroller", "replicationcontrollers", "rc"),
+    "Job": ("job", "jobs"),
+    "CronJob": ("cronjob", "cronjobs", "cj"),
+    "Node": ("node", "nodes", "no"),
+}
+"""Kind -> what kubectl calls it; ``deployments.apps`` is one too."""
+_KINDS = {name: kind for kind, names in TYPES.items() for name in names}
+
+
+class Reference(NamedTuple):
+    """``namespace`` is empty where the word names none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def kind_of(word: str) -> str:
+    """The kind that kubectl's name of it means, empty when it is none.
+
+    >>> kind_of("sts"), kind_of("deployments.apps"), kind_of("web")
+    ('StatefulSet', 'Deployment', '')
+    """
+    return _KINDS.get(word.lower().partition(".")[0], "")
+
+
+def references(words: Sequence[str]) -> Iterator[Reference]:
+    """What the words name; the first may be the kind of all others. Raises UsageError for a word that names nothing."""
+    kind = kind_of(words[0]) if len(words) > 1 else ""
+    for word in words[1:] if kind else words:
+        yield Reference(kind, "", word) if kind and "/" not in word else _reference(word)
+
+
+def _reference(word: str) -> Reference:
+    first, slash, name = word.partition("/")
+    if not word.strip("/") or "/" in name or (slash and not (first and name)):
+        raise UsageError(f'"{word}" is no pod', hint="name, pod/name, deploy/name or namespace/name")
+    if not slash:
+        return Reference("Pod", "", word)
+    kind = kind_of(first)
+    return Reference(kind, "", name) if kind else Reference("Pod", first, name)

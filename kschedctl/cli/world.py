@@ -1,0 +1,127 @@
+"""The cluster that a command line means, and the manifests in its files that are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.objects import Struct
+from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
+from kschedctl.cli.manifests import cluster_of, in_namespace, tell_hooks, tell_left_out, typed_manifest
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import load, tell_read
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster, namespaced
+from kschedctl.errors import UsageError
+from kschedctl.sources.collector import Manifest
+from kschedctl.sources.place import Place
+from kschedctl.sources.read import ReadResult, read
+from kschedctl.studies.edits import Owner
+
+
+@dataclass(frozen=True)
+class World:
+    """``manifests`` are to be created, ``stored`` are workloads of the cluster as files hold them.
+
+    ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
+    stands; ``around``: the files describe no cluster of their own.
+    """
+
+    cluster: Cluster
+    manifests: dict[Owner, Struct] = field(default_factory=dict)
+    stored: dict[Owner, Struct] = field(default_factory=dict)
+    asked: tuple[Owner, ...] = ()
+    places: dict[str, str] = field(default_factory=dict)
+    around: bool = False
+
+
+def read_world(source: Source, namespace: str | None) -> World:
+    """The cluster is the files' where they hold a Node, else ``--snapshot``, ``--demo`` or the live one.
+
+    Manifests are what makes pods and was not created yet; unbound pods in a file with nodes are the cluster's. What
+    names no namespace is in ``namespace``, else in that of the live cluster's context. Raises KschedctlError.
+    """
+    if not source.filename:
+        return World(load(source, namespace))
+    found = read(source.filename, recursive=source.recursive)
+    tell_read(found)
+    own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
+    _check_something(found, source)
+    around = replace(source, filename=[])
+    cluster = Cluster() if own else load(around, namespace)
+    if around.live and cluster.picture and not namespace:
+        namespace = cluster.picture.namespace
+    return _world(source, found, cluster, own, namespace)
+
+
+def _check_something(found: ReadResult, source: Source) -> None:
+    if not (found.objects or found.manifests or found.stored or found.configuration):
+        kinds, where = ", ".join(found.skipped), ", ".join(source.filename)
+        raise UsageError(f"nothing to explain: no pod and nothing that makes pods, only {kinds}", where=where)
+
+
+def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, namespace: str | None) -> World:
+    with_nodes = found.origins.files_of("Node")
+    apart = [m for m in found.manifests if not _is_part_of_cluster(m, with_nodes)]
+    manifests = [_typed(m, namespace) for m in apart]
+    stored = [_typed(m, namespace) for m in found.stored if makes_pods(m.document)]
+    objects = {kind: _placed(kind, some, namespace) for kind, some in found.objects.items()}
+    taken = {_key(m.document["metadata"]) for m in apart if m.document["kind"] == "Pod"}
+    pods = [p for p in found.objects.get("Pod", ()) if (p.metadata.namespace, p.metadata.name) not in taken]  # type: ignore[attr-defined]
+    objects["Pod"] = _placed("Pod", pods, namespace)
+    printed = [m for m in stored if not own or not m.place.path]  # the lists of a dump are the cluster's
+    asked = [m for m in (*manifests, *printed) if not own or m.place.file not in with_nodes]
+    keys = [identity(m.struct) for m in asked]
+    if own:
+        tell_hooks(found)
+        cluster = cluster_of(source, found, objects)
+    else:
+        tell_left_out(found)
+        keys += [("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
+        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
+        cluster = replace(cluster.with_objects(objects), gaps=gaps)
+        if found.configuration is not None and not source.config:
+            cluster = replace(cluster, configuration=found.configuration)
+    return World(
+        cluster,
+        {identity(m.struct): m.struct for m in manifests},
+        {identity(m.struct): m.struct for m in stored},
+        tuple(dict.fromkeys(keys)),
+        {title(m.struct): str(m.place) for m in (*manifests, *stored)},
+        around=not own,
+    )
+
+
+class _Workload(NamedTuple):
+    """A manifest, typed."""
+
+    struct: Struct
+    place: Place
+
+
+def _is_part_of_cluster(manifest: Manifest, with_nodes: Collection[str]) -> bool:
+    """Whether it is not to be created: a bound pod, a pod beside nodes, or what Helm does not install."""
+    document = manifest.document
+    if not makes_pods(document) or is_not_installed(document):
+        return True
+    bound = isinstance(spec := document.get("spec"), Mapping) and spec.get("nodeName")
+    return document["kind"] == "Pod" and bool(bound or manifest.place.file in with_nodes)
+
+
+def _typed(manifest: Manifest, namespace: str | None) -> _Workload:
+    """In its namespace, under a name. Raises InputError."""
+    struct: Any = in_namespace(typed_manifest(manifest), namespace)
+    meta = struct.metadata
+    named = msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
+    return _Workload(namespaced(msgspec.structs.replace(struct, metadata=named)), manifest.place)
+
+
+def _placed(kind: str, objects: Iterable[Any], namespace: str | None) -> list[Any]:
+    return list(objects) if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in objects]
+
+
+def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
+    return metadata.get("namespace") or "", metadata.get("name") or ""
