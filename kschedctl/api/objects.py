@@ -6,9 +6,12 @@ Quantities, times and IntOrStrings keep the form in which they were printed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""The largest integer of the API, and of the columns; what is narrower there is so in upstream's validation."""
 
 Resources = dict[str, str | int | float]
 """A ResourceList: resource name -> quantity as printed."""
@@ -95,7 +98,7 @@ class TypedObjectReference(Struct, frozen=True):
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
-    weight: int = 0
+    weight: Int64 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -114,7 +117,7 @@ class PodAffinityTerm(Struct, frozen=True):
 
 
 class WeightedPodAffinityTerm(Struct, frozen=True):
-    weight: int = 0
+    weight: Int64 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -136,23 +139,23 @@ class Toleration(Struct, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class TopologySpreadConstraint(Struct, frozen=True):
-    max_skew: int = 0
+    max_skew: Int64 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int64 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
 
 
 class ContainerPort(Struct, frozen=True):
-    container_port: int = 0
-    host_port: int = 0
+    container_port: Int64 = 0
+    host_port: Int64 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = ""
 
@@ -276,7 +279,7 @@ class PodSpec(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     scheduler_name: str = ""
-    priority: int | None = None
+    priority: Int64 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     overhead: Resources = {}
@@ -286,7 +289,7 @@ class PodSpec(Struct, frozen=True):
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
     scheduling_group: PodSchedulingGroup | None = None
 
 
@@ -366,7 +369,7 @@ class Taint(Struct, frozen=True):
 
 class ContainerImage(Struct, frozen=True):
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeSpec(Struct, frozen=True):
@@ -411,7 +414,7 @@ class PodTemplateSpec(Struct, frozen=True):
 
 
 class ReplicationControllerSpec(Struct, frozen=True):
-    replicas: int | None = None
+    replicas: Int64 | None = None
     selector: dict[str, str] = {}
     template: PodTemplateSpec | None = None
 
@@ -424,7 +427,7 @@ class ReplicationController(Struct, frozen=True):
 class WorkloadSpec(Struct, frozen=True):
     """What ReplicaSets, StatefulSets, Deployments and DaemonSets have in common."""
 
-    replicas: int | None = None
+    replicas: Int64 | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -438,15 +441,15 @@ class Workload(Struct, frozen=True):
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int64 | str | None = None
+    max_unavailable: Int64 | str | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
 class PodDisruptionBudgetStatus(Struct, frozen=True):
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    disruptions_allowed: int = 0
+    current_healthy: Int64 = 0
+    desired_healthy: Int64 = 0
+    disruptions_allowed: Int64 = 0
     disrupted_pods: dict[str, str | None] = {}
 
 
@@ -458,7 +461,7 @@ class PodDisruptionBudget(Struct, frozen=True):
 
 class PriorityClass(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    value: int = 0
+    value: Int64 = 0
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""
@@ -547,7 +550,7 @@ class StorageClass(Struct, frozen=True):
 
 
 class VolumeNodeResources(Struct, frozen=True):
-    count: int | None = None
+    count: Int64 | None = None
 
 
 class CSINodeDriver(Struct, frozen=True):
@@ -616,7 +619,7 @@ class DeviceToleration(Struct, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class CapacityRequirements(Struct, frozen=True):
@@ -627,7 +630,7 @@ class ExactDeviceRequest(Struct, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
@@ -638,7 +641,7 @@ class DeviceSubRequest(Struct, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
@@ -652,7 +655,7 @@ class DeviceRequest(Struct, frozen=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
@@ -752,11 +755,11 @@ class DeviceClass(Struct, frozen=True):
 class DeviceAttribute(Struct, frozen=True):
     """Exactly one of the fields is set; `int`, `bool`, `string` and `version` are the API's names."""
 
-    int_: int | None = msgspec.field(default=None, name="int")
+    int_: Int64 | None = msgspec.field(default=None, name="int")
     bool_: bool | None = msgspec.field(default=None, name="bool")
     string: str | None = None
     version: str | None = None
-    ints: tuple[int, ...] | None = None
+    ints: tuple[Int64, ...] | None = None
     bools: tuple[bool, ...] | None = None
     strings: tuple[str, ...] | None = None
     versions: tuple[str, ...] | None = None
@@ -831,8 +834,8 @@ class Device(Struct, frozen=True):
 
 class ResourcePool(Struct, frozen=True):
     name: str = ""
-    generation: int = 0
-    resource_slice_count: int = 0
+    generation: Int64 = 0
+    resource_slice_count: Int64 = 0
 
 
 class ResourceSliceSpec(Struct, frozen=True):

@@ -113,7 +113,11 @@ class Source:
     ] = field(default_factory=list)
     request_timeout: Annotated[
         str | None,
-        typer.Option("--request-timeout", metavar="DURATION", help="Longest time of one request, as 30s; 0: no limit."),
+        typer.Option(
+            "--request-timeout",
+            metavar="DURATION",
+            help="Longest time of a request, or of a list, as 30s; 0: no limit.",
+        ),
     ] = None
 
     @property

@@ -5,22 +5,22 @@ The official client reads them; nothing is ever written back to them. It is impo
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import urllib3
 import yaml
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.sources.live_http import REQUEST_SECONDS, Server
+from kschedctl.sources.live_credentials import Credentials, said_by_client
+from kschedctl.sources.live_http import LIST_SECONDS, REQUEST_SECONDS, Server
+from kschedctl.sources.live_limits import with_limits
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -55,22 +55,25 @@ class Connection:
 
 def connect(access: Access) -> Connection:
     """Find the cluster; no request is sent to it yet. Raises ClusterError, UsageError."""
-    seconds = seconds_of(access.request_timeout) if access.request_timeout else REQUEST_SECONDS
+    seconds = (seconds_of(access.request_timeout) or float("inf")) if access.request_timeout else None
     files = _kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
     if not files and _in_cluster(access):
-        context, namespace = IN_CLUSTER, _load_service_account(configuration)
-        impersonated: Mapping[str, Any] = {}
+        found = _service_account(configuration)
     else:
-        context, namespace, impersonated = _load_kubeconfig(configuration, access, files)
+        found = _kubeconfig(configuration, access, files)
     configuration.connection_pool_maxsize = 32
+    pool = _pool(configuration)
+    credentials = Credentials(configuration, found.load, tuple(_impersonated(access, found.user)), pool)
     server = Server(
-        host=configuration.host.rstrip("/"),
-        pool=_pool(configuration),
-        headers=lambda: _headers(configuration, access, impersonated),
-        seconds=seconds or float("inf"),
+        configuration.host.rstrip("/"),
+        pool,
+        credentials.headers,
+        seconds or REQUEST_SECONDS,
+        seconds or LIST_SECONDS,
+        credentials.renew,
     )
-    return Connection(server, context, namespace)
+    return Connection(server, found.context, found.namespace)
 
 
 def seconds_of(duration: str) -> float:
@@ -101,44 +104,50 @@ def _in_cluster(access: Access) -> bool:
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not chosen
 
 
-def _load_service_account(configuration: Configuration) -> str:
-    """Become the pod's service account; its namespace. Raises ClusterError."""
+class _Found(NamedTuple):
+    """Context and namespace, the user as the kubeconfig has it, and what reads its credentials again."""
+
+    context: str
+    namespace: str
+    user: Mapping[str, Any]
+    load: Callable[[], None]
+
+
+def _service_account(configuration: Configuration) -> _Found:
+    """Become the pod's service account. Raises ClusterError."""
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
-        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
+        namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except (config.ConfigException, OSError) as error:
         raise ClusterError(f"no service account: {error}", where=IN_CLUSTER) from None
+    return _Found(IN_CLUSTER, namespace, {}, lambda: config.load_incluster_config(configuration))
 
 
-def _load_kubeconfig(
-    configuration: Configuration, access: Access, files: list[str]
-) -> tuple[str, str, Mapping[str, Any]]:
-    """Take server and credentials from the files: context, namespace, and whom its user impersonates."""
+def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Found:
+    """Take server and credentials from the files. Raises ClusterError."""
     if not files:
         raise ClusterError("no cluster to look at", hint="no kubeconfig: set KUBECONFIG, give files with -f, or --demo")
     kube_config = import_module("kubernetes.config.kube_config")
     where = os.pathsep.join(files)
+    broken = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         merged = kube_config.KubeConfigMerger(where).config
         chosen = _context(merged, access, where)
         loader = kube_config.KubeConfigLoader(merged, chosen, config_base_path=None)
-        with _said_by_client() as said:
+        with said_by_client() as said:
             loader.load_and_set(configuration)
-    except (
-        kube_config.ConfigException,
-        yaml.YAMLError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ) as error:
+    except (kube_config.ConfigException, *broken) as error:
         raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
     context, user = loader.current_context["context"], dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
         raise ClusterError(f"no credentials: {' '.join(said) or 'the plugin gave none'}", where=where)
-    return chosen, context.get("namespace") or DEFAULT_NAMESPACE, user
+
+    def load() -> None:
+        loader._load_authentication()
+        loader._set_config(configuration)
+
+    return _Found(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load)
 
 
 def _context(merged: Any, access: Access, where: str) -> str:
@@ -176,45 +185,22 @@ def _choices(entries: list[Any]) -> str:
     return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
 
 
-def _pool(configuration: Configuration) -> Any:
+def _pool(configuration: Configuration) -> urllib3.PoolManager:
     rest = import_module("kubernetes.client.rest")
     try:
-        return rest.RESTClientObject(configuration).pool_manager
+        return with_limits(rest.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:
         raise ClusterError(
             str(error), where=configuration.host, hint="check the certificates of the kubeconfig"
         ) from None
 
 
-def _headers(configuration: Configuration, access: Access, user: Mapping[str, Any]) -> urllib3.HTTPHeaderDict:
-    """Who we are, or whom we act for; a token that expired is renewed."""
-    headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
-    settings: Mapping[str, Any] = configuration.auth_settings()
-    for setting in settings.values():
-        if setting["in"] == "header" and setting["value"]:
-            headers[setting["key"]] = str(setting["value"]).strip()
+def _impersonated(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headers that say for whom we act. Raises UsageError."""
     as_user = access.as_user or user.get("as")
     if as_user:
-        headers["Impersonate-User"] = as_user
+        yield "Impersonate-User", str(as_user)
         for group in access.as_groups or user.get("as-groups") or ():
-            headers.add("Impersonate-Group", group)
+            yield "Impersonate-Group", str(group)
     elif access.as_groups:
         raise UsageError("--as-group needs --as")
-    return headers
-
-
-@contextmanager
-def _said_by_client() -> Iterator[list[str]]:
-    """What the client logs, which is the only place where it tells why a credential plugin failed."""
-    said: list[str] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(" ".join(record.getMessage().split()))
-
-    keep, root = Keep(), logging.getLogger()
-    before, root.handlers = root.handlers, [keep]
-    try:
-        yield said
-    finally:
-        root.handlers = before

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from types import GenericAlias
 from typing import Any, NamedTuple
@@ -22,11 +23,13 @@ from kschedctl.api.pod_table import PodTable, PodTableBuilder
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.live_http import RefusedError, Server
+from kschedctl.sources.live_http import End, RefusedError, Server, TooLargeError, segment, unreadable
 
 log = logging.getLogger(__name__)
 
-PAGE = 500
+PAGE, SMALLEST_PAGE = 500, 5
+MOST_PAGES, MOST_OBJECTS = 10_000, 1_000_000
+"""Of one list. Kubernetes is made for 150,000 pods."""
 RESTARTS = 3
 GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
 
@@ -75,7 +78,7 @@ def paths(kind: str, namespace: str = "") -> Iterator[str]:
     >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
     """
-    within = f"namespaces/{namespace}/" if namespace else ""
+    within = f"namespaces/{segment(namespace)}/" if namespace else ""
     for version in VERSIONS[kind]:
         yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{plural(kind)}"
 
@@ -102,27 +105,47 @@ def read_path(server: Server, kind: str, path: str) -> Listing:
 
 def _read_pages(server: Server, kind: str, path: str) -> Listing:
     collected = PodCollector() if kind == "Pod" else Collector(kind)
-    version = ""
+    version, found = "", 0
     for head, body in _pages(server, kind, path):
         version = version or head.metadata.resource_version
-        collected.add(decode_items(kind, body, server.host))
+        items = decode_items(kind, body, server.host)
+        found += len(items)
+        if found > MOST_OBJECTS:
+            raise ClusterError(f"more than {MOST_OBJECTS:,} {plural(kind)}: no cluster has so many", where=server.host)
+        with _shape(plural(kind), server.host):
+            collected.add(items)
     return Listing(collected.objects(), version, path)
 
 
 def _pages(server: Server, kind: str, path: str) -> Iterator[tuple[Head, bytes]]:
-    """The pages in order; the next one is fetched while the caller decodes."""
-
-    def page(token: str) -> tuple[Head, bytes]:
-        query = {"limit": str(PAGE)} | ({"continue": token} if token else {})
-        return server.decoded(path, query, lambda body: (_head(kind, body), body))
-
+    """The pages in order; the next one is fetched while the caller decodes. Raises ClusterError for endless ones."""
+    end = End.after(server.list_seconds)
+    tokens = {""}
     with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[tuple[Head, bytes]] | None = ahead.submit(page, "")
+        following: Future[tuple[Head, bytes]] | None = ahead.submit(_page, server, kind, path, "", end)
         while following is not None:
             head, body = following.result()
             token = head.metadata.continue_
-            following = ahead.submit(page, token) if token else None
+            following = None
+            if token:
+                if token in tokens or len(tokens) == MOST_PAGES:
+                    raise ClusterError(f"the list of {plural(kind)} has no end", where=server.host)
+                tokens.add(token)
+                following = ahead.submit(_page, server, kind, path, token, end)
             yield head, body
+
+
+def _page(server: Server, kind: str, path: str, token: str, end: End) -> tuple[Head, bytes]:
+    """The page that the token leads to; of fewer objects where they are so large that the answer would be too large."""
+    limit = PAGE
+    while True:
+        query = {"limit": str(limit)} | ({"continue": token} if token else {})
+        try:
+            return server.decoded(path, query, lambda body: (_head(kind, body), body), end)
+        except TooLargeError:
+            if limit <= SMALLEST_PAGE:
+                raise
+            limit //= 10
 
 
 class Collector:
@@ -168,40 +191,46 @@ def _head(kind: str, body: bytes) -> Head:
 
 def decode_items(kind: str, body: bytes, where: str) -> Sequence[Any]:
     """The items of a page. Raises ClusterError for what is not of the kind's shape."""
-    try:
-        return _items_decoder(kind).decode(body).items or ()
-    except msgspec.ValidationError:
-        pass  # to the API server a null is an absent field: look again without the nulls
-    try:
-        items = without_nulls(msgspec.json.decode(body)).get("items", ())
-        return [msgspec.convert(item, KINDS[kind]) for item in items]
-    except msgspec.ValidationError as error:
-        raise ClusterError(f"{plural(kind)} of another shape than expected: {error}", where=where) from None
+    with _shape(plural(kind), where):
+        page: Any = _decoded(_page_type(kind), body)
+        return page.items or ()
 
 
 def decode_object(kind: str, body: bytes, where: str) -> Struct:
-    """One object. Raises ClusterError for what is not of the kind's shape, DecodeError for broken JSON."""
-    try:
-        obj: Struct = _object_decoder(kind).decode(body)
+    """One object. Raises ClusterError for what is not of the kind's shape."""
+    with _shape(f"a {kind}", where):
+        obj: Struct = _decoded(KINDS[kind], body)
         return obj
-    except msgspec.ValidationError:
-        pass
+
+
+def _decoded(into: Any, body: bytes) -> Any:
     try:
-        converted: Struct = msgspec.convert(without_nulls(msgspec.json.decode(body)), KINDS[kind])
-        return converted
-    except msgspec.ValidationError as error:
-        raise ClusterError(f"a {kind} of another shape than expected: {error}", where=where) from None
+        return _decoder(into).decode(body)
+    except msgspec.ValidationError:
+        if b"null" not in body:
+            raise
+        # to the API server a null is an absent field
+        return msgspec.convert(without_nulls(msgspec.json.decode(body)), into)
+
+
+@contextmanager
+def _shape(what: str, where: str) -> Iterator[None]:
+    """What is wrong with objects as they are decoded or kept, as a ClusterError."""
+    try:
+        yield
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise ClusterError(f"{what} of another shape than expected: {unreadable(error)}", where=where) from None
 
 
 _head_decoder = msgspec.json.Decoder(Head)
 
 
 @cache
-def _object_decoder(kind: str) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(KINDS[kind])
+def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(into)
 
 
 @cache
-def _items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+def _page_type(kind: str) -> type[Any]:
     items = GenericAlias(tuple, (KINDS[kind], ...)) | None
-    return msgspec.json.Decoder(msgspec.defstruct(f"{kind}Page", [("items", items, None)], frozen=True))
+    return msgspec.defstruct(f"{kind}Page", [("items", items, None)], frozen=True)

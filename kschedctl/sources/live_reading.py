@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
-RIGHTS = "kschedctl needs to get, list and watch them: see Permissions in the README"
+RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
             listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
             listings, changed, warnings = _one_picture(server, listings, threads)
         except BaseException:
+            server.close()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
     scheduler = replace(

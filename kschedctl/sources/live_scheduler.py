@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
+from kschedctl.errors import InputError
 from kschedctl.scheduler.feature_gates import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
-from kschedctl.sources.live_http import RefusedError, Server
+from kschedctl.sources.live_http import RefusedError, Server, segment
+from kschedctl.sources.yaml_documents import parse_yaml
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ SCHEDULER_PODS = f"{SYSTEM}/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
 """Where installers put the configuration; looked at when no pod of the scheduler can be seen."""
+MOST_CHARACTERS = 1 << 20
+"""That a ConfigMap can hold."""
 
 
 class SchedulerSetup(NamedTuple):
@@ -89,7 +92,7 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     """The version to replay, the server's own, and a warning where they differ. Raises ClusterError."""
     found = _get(server, "/version", _Version) or _Version()
-    minor = re.match(r"\d+", found.minor)
+    minor = re.match(r"\d{1,4}", found.minor)
     if found.major != "1" or minor is None:
         return KUBE_VERSION, found.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     near = min(max(int(minor[0]), OLDEST_MINOR), NEWEST_MINOR)
@@ -104,8 +107,10 @@ def read_setup(server: Server) -> SchedulerSetup:
     pods = _get(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
     running = pods.items[0].spec if pods and pods.items else None
     flags = _flags(running) if running else {}
-    configuration, configured_by = _configuration(server, running, flags.get("config", ""))
-    if flags.get("config") and configuration is None:
+    configuration, configured_by, problem = _configuration(server, running, flags.get("config", ""))
+    if problem:
+        warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
+    elif flags.get("config") and configuration is None:
         hint = "give a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
     return SchedulerSetup(
@@ -119,18 +124,22 @@ def read_setup(server: Server) -> SchedulerSetup:
     )
 
 
-def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[Mapping[str, Any] | None, str]:
-    """The scheduler's configuration and the ConfigMap that holds it, where there is one."""
+def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[Mapping[str, Any] | None, str, str]:
+    """The scheduler's configuration, the ConfigMap that holds it, and what is wrong with it, where there is one."""
     if running is not None and not path:
-        return None, ""
+        return None, "", ""
     for name in _mounted(running, path) if running else CONFIG_MAPS:
-        found = _get(server, f"{SYSTEM}/configmaps/{name}", _ConfigMap)
-        data = (found.data or {}) if found else {}
-        key = path.rpartition("/")[2]
-        for text in (data[key],) if key in data else data.values():
-            if CONFIGURATION in text and (document := _document(text)):
-                return document, f"ConfigMap kube-system/{name}"
-    return None, ""
+        where = f"ConfigMap kube-system/{name}"
+        try:
+            found = _get(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            data = (found.data or {}) if found else {}
+            key = path.rpartition("/")[2]
+            for text in (data[key],) if key in data else data.values():
+                if CONFIGURATION in text and (document := _document(text, where)):
+                    return document, where, ""
+        except InputError as error:
+            return None, where, str(error) if error.where else f"{where}: {error}"
+    return None, "", ""
 
 
 def _mounted(running: _Spec, path: str) -> Iterator[str]:
@@ -139,11 +148,11 @@ def _mounted(running: _Spec, path: str) -> Iterator[str]:
     return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
 
 
-def _document(text: str) -> Mapping[str, Any] | None:
-    try:
-        documents = list(yaml.load_all(text, yaml.CSafeLoader))
-    except yaml.YAMLError:
-        return None
+def _document(text: str, where: str) -> Mapping[str, Any] | None:
+    """The configuration in a ConfigMap's value. Raises InputError."""
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
+    documents = (document.value for document in parse_yaml(text, where))
     return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
 
 

@@ -10,8 +10,8 @@ import msgspec
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.live_http import BrokenOffError, RefusedError, Server, Status
-from kschedctl.sources.live_lists import Listing, decode_object
+from kschedctl.sources.live_http import BrokenOffError, RefusedError, Server, Status, shortened, unreadable
+from kschedctl.sources.live_lists import GONE, Listing, decode_object
 
 CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
 Key = tuple[str, str]
@@ -53,8 +53,8 @@ def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: fl
     for line in server.lines(since.path, query, seconds, idle):
         try:
             yield _event(kind, line, server.host)
-        except msgspec.DecodeError as error:
-            raise BrokenOffError(str(error)) from None
+        except (ValueError, RecursionError) as error:
+            raise BrokenOffError(unreadable(error)) from None
 
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:
@@ -72,7 +72,8 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
     """The listing with what changed since, and the number of objects that did. Raises as ``watch``."""
     changes: dict[Key, Struct | None] = {}
     version = listing.resource_version
-    for event in watch(server, kind, listing, seconds=CATCH_UP_SECONDS, idle=CATCH_UP_IDLE):
+    seconds = min(CATCH_UP_SECONDS, server.seconds)
+    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE, seconds)):
         version = event.resource_version or version
         if event.key is not None:
             changes[event.key] = event.object
@@ -90,7 +91,10 @@ def _event(kind: str, line: bytes, where: str) -> Event:
     body = bytes(event.object)
     if event.type == "ERROR":
         status = msgspec.json.decode(body, type=Status)
-        raise RefusedError(status.code, status.message)
+        gone = status.code == GONE or status.reason in ("Expired", "Gone")
+        raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
+    if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        raise BrokenOffError(f"no event of a watch: {shortened(event.type)}")
     version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return Event(version)

@@ -45,6 +45,8 @@ def _field_error(document: Mapping[str, Any], message: str, place: Place) -> Inp
         steps = [name or f"[{index}]" for name, index in _STEP.findall(path)]
         path = _locate(document, steps, got[1]) or path
     what = what[:1].lower() + what[1:].replace("`", "").replace(" | null", "")
+    if what.startswith(("expected int <=", "expected int >=")):
+        what = "number out of range"
     return place.error(what, path.lstrip("."))
 
 

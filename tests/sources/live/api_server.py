@@ -6,9 +6,10 @@ import gzip
 import json
 import lzma
 import ssl
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,12 +24,16 @@ RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
 
 @dataclass
 class Response:
-    """``chunks``: sent one by one instead of ``body``, ``pause`` seconds after each; ``cut``: bytes to leave out."""
+    """``chunks``: sent one by one instead of ``body``, ``pause`` seconds after each; ``cut``: bytes to leave out.
+
+    ``raw``: sent byte string by byte string in the place of all else, status line and headers included.
+    """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    chunks: tuple[bytes, ...] | None = None
+    chunks: Iterable[bytes] | None = None
+    raw: Iterable[bytes] | None = None
     pause: float = 0.0
     cut: int = 0
     hang: float = 0.0
@@ -115,6 +120,16 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
     return answer
 
 
+class _Quiet(ThreadingHTTPServer):
+    """Its clients may leave at any moment."""
+
+    daemon_threads, block_on_close = True, False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 @contextmanager
 def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
     """The server, on a port of its own, until the block ends. ``tls``: with a certificate, and it asks for one."""
@@ -133,9 +148,7 @@ def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.block_on_close = False
+    server = _Quiet(("127.0.0.1", 0), Handler)
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(TLS / "server.pem")
@@ -154,6 +167,9 @@ def serving(*answers: Answer, tls: bool = False) -> Iterator[ApiServer]:
 def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
     if response.hang:
         time.sleep(response.hang)
+    if response.raw is not None:
+        _send_raw(handler, response.raw, response.pause)
+        return
     body = response.body
     handler.send_response(response.status)
     for name, value in response.headers.items():
@@ -178,6 +194,19 @@ def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
         handler.close_connection = True
         handler.wfile.flush()
         handler.connection.close()
+
+
+def _send_raw(handler: BaseHTTPRequestHandler, parts: Iterable[bytes], pause: float) -> None:
+    handler.close_connection = True
+    for part in parts:
+        handler.wfile.write(part)
+        handler.wfile.flush()
+        time.sleep(pause)
+
+
+def dripped(text: bytes, after: int = 0) -> Iterable[bytes]:
+    """Byte by byte, once the first bytes are sent at once."""
+    return (text[:after], *(bytes([byte]) for byte in text[after:]))
 
 
 def kubeconfig(url: str, path: Path, *, name: str = "here", cluster: Any = None, **user: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import urllib3
 
 from kschedctl.sources.live_http import Server
+from kschedctl.sources.live_limits import with_limits
 
 WAITED: list[float] = []
 """The seconds that a Server of the fixture would have waited in the test."""
@@ -23,11 +25,20 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     WAITED.clear()
 
 
+class _Hurried(threading.Event):
+    """Notes how long it would wait."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        WAITED.append(timeout or 0.0)
+        return self.is_set()
+
+
 @pytest.fixture(name="server_at")
 def fixture_server_at() -> Callable[..., Server]:
     """Makes a Server without credentials that notes how long it would wait."""
 
     def make(url: str, seconds: float = 20.0) -> Server:
-        return Server(url, urllib3.PoolManager(maxsize=32), urllib3.HTTPHeaderDict, seconds, sleep=WAITED.append)
+        pool = with_limits(urllib3.PoolManager(maxsize=32))
+        return Server(url, pool, urllib3.HTTPHeaderDict, seconds, seconds, closed=_Hurried())
 
     return make

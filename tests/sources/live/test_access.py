@@ -6,10 +6,11 @@ import json
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from api_server import TLS, ApiServer, kubeconfig, replayed, serving
+from api_server import TLS, ApiServer, Response, for_path, kubeconfig, replayed, serving, status
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
@@ -183,3 +184,121 @@ def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:
         before = path.read_bytes(), path.stat().st_mtime_ns
         asked(connect(Access(kubeconfig=str(path))), api)
         assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def rotating(folder: Path, **more: object) -> dict[str, object]:
+    """A plugin that gives another token each time that it is run: t1, t2, …"""
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": dict(more)}
+    count = folder / "count"
+    script = f"""
+import json, pathlib
+count = pathlib.Path({str(count)!r})
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+credential = {credential!r}
+credential["status"]["token"] = f"t{{number}}"
+print(json.dumps(credential))
+"""
+    return plugin(folder, script)
+
+
+def accepting(api: ApiServer, *tokens: str) -> None:
+    """Only these tokens from now on."""
+    wanted = [f"Bearer {token}" for token in tokens]
+    refused = status(401, "Unauthorized")
+    api.answers.insert(0, lambda *_: None if api.header("authorization")[0] in wanted else refused)
+
+
+def test_a_rotated_token_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
+    """Without an expirationTimestamp only a 401 tells, and then once for all the requests that get one."""
+    with serving(replayed) as api:
+        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
+        asked(connection, api)
+        accepting(api, "t2")
+        with ThreadPoolExecutor(8) as threads:
+            for answer in [threads.submit(connection.server.get, VERSION) for _ in range(8)]:
+                assert b"gitVersion" in answer.result()
+        assert api.header("authorization") == ["Bearer t2"]
+    assert (tmp_path / "count").read_text() == "2"
+
+
+def test_what_is_refused_again_is_the_end(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        path = kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))
+        accepting(api, "none")
+        with pytest.raises(ClusterError, match="does not accept our credentials: Unauthorized"):
+            asked(connect(Access(kubeconfig=path)), api)
+    assert len(api.requests) == 2
+
+
+def test_a_plugin_that_fails_later_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(replayed) as api:
+        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
+        plugin(tmp_path, "import sys; sys.exit('log in again')")
+        accepting(api, "t2")
+        with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in again"):
+            asked(connection, api)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_token_that_expired_is_renewed_before_it_is_refused(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        user = rotating(tmp_path, expirationTimestamp="2020-01-01T00:00:00Z")
+        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **user)))
+        assert asked(connection, api).header("authorization") == ["Bearer t2"]
+
+
+def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("old")
+    with serving(replayed) as api:
+        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", tokenFile="token")))
+        (tmp_path / "token").write_text("new")
+        accepting(api, "new")
+        assert asked(connection, api).header("authorization") == ["Bearer new"]
+
+
+def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
+    """The first one is not trusted by the server; the connection is made anew with the second."""
+    pem = (TLS / "client.pem").read_text()
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    credential["status"] = {"clientCertificateData": pem, "clientKeyData": pem}  # type: ignore[assignment]
+    with serving(replayed, tls=True) as api:
+        user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        path = kubeconfig(api.url, tmp_path / "config", cluster={"certificate-authority": str(TLS / "ca.pem")}, **user)
+        connection = connect(Access(kubeconfig=path))
+        asked(connection, api)
+        credential["status"] = {"clientCertificateData": pem + "\n", "clientKeyData": pem}  # type: ignore[assignment]
+        plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        first = connection.server.pool.connection_pool_kw["cert_file"]
+        api.answers.insert(0, for_path(VERSION, status(401, "rotated"), replayed(VERSION, {}) or Response()))
+        asked(connection, api)
+        assert connection.server.pool.connection_pool_kw["cert_file"] != first
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ({"token": "one\ntwo"}, "the token of this user cannot be sent"),
+        ({"token": "t", "as": "eve\r\nX: y"}, r'"eve\s+X: y" cannot be sent'),
+        ({"token": "t", "as": "eve", "as-groups": ["a\0b"]}, "cannot be sent: it has a line break or another control"),
+    ],
+)
+def test_what_no_header_can_hold_is_told_without_the_token(user: dict[str, object], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=words) as error:
+        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user))).server.get(VERSION)
+    assert "two" not in str(error.value)
+
+
+def test_other_scripts_are_sent_as_utf_8(tmp_path: Path) -> None:
+    with serving(replayed) as api:
+        path = kubeconfig(api.url, tmp_path / "config")
+        asked(connect(Access(kubeconfig=path, as_user="zoë-Δ")), api)
+    assert api.header("impersonate-user")[0].encode("latin-1").decode() == "zoë-Δ"
+
+
+def test_a_kubeconfig_nested_without_end_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("a: " + "[" * 5000)
+    with pytest.raises(ClusterError) as error:
+        connect(Access(kubeconfig=str(tmp_path / "config")))
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from api_server import Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
-from kschedctl.errors import ClusterError
+from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources import live_http, live_lists
 from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live_http import RefusedError, Server
@@ -122,7 +123,7 @@ def test_what_passes_is_tried_again(code: int, server_at: ServerAt) -> None:
 def test_retry_after_is_heeded_within_bounds(server_at: ServerAt) -> None:
     faults = [status(429, "slow down", headers={"Retry-After": after}) for after in ("3", "86400")]
     with serving(for_path(PODS, *faults, recorded_error("504-future-rv"), page("web"))) as api:
-        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
+        assert names(read_list(server_at(api.url, seconds=60), "Pod")) == ["web"]
     assert WAITED == [3.0, live_http.LONGEST_WAIT, 1.0]
 
 
@@ -186,7 +187,8 @@ def test_a_body_that_trickles_is_bounded(server_at: ServerAt) -> None:
 
 def test_silence_is_bounded(server_at: ServerAt) -> None:
     start = time.monotonic()
-    with serving(for_path(PODS, Response(hang=2))) as api, pytest.raises(ClusterError, match="no answer"):
+    silent = for_path(PODS, Response(hang=2))
+    with serving(silent) as api, pytest.raises(ClusterError, match=r"no whole answer within 0\.2 s"):
         read_list(server_at(api.url, seconds=0.2), "Pod")
     assert time.monotonic() - start < 5
 
@@ -229,3 +231,44 @@ def test_annotations_and_managed_fields_are_not_kept(server_at: ServerAt) -> Non
     with serving(replayed) as api:
         nodes = read_list(server_at(api.url), "Node").objects
     assert all(not node.metadata.annotations for node in nodes)  # type: ignore[attr-defined]
+
+
+def test_pages_that_would_be_too_large_are_made_smaller(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 600 nodes with 1 kB each, no more than 200 fit into an answer: 50 are asked for at a time."""
+    monkeypatch.setattr(live_http, "MOST_BYTES", 200_000)
+    items = [{"metadata": {"name": f"n{number:03}", "labels": {"x": "y" * 960}}} for number in range(600)]
+
+    def answer(path: str, query: dict[str, str]) -> Response:
+        start, limit = int(query.get("continue", 0)), int(query["limit"])
+        token = str(start + limit) if start + limit < len(items) else ""
+        metadata = {"resourceVersion": "1", "continue": token}
+        found = {"kind": "NodeList", "metadata": metadata, "items": items[start : start + limit]}
+        return Response(body=json.dumps(found).encode())
+
+    with serving(answer) as api:
+        listing = read_list(server_at(api.url), "Node")
+    assert names(listing) == [item["metadata"]["name"] for item in items]  # type: ignore[index]
+
+
+def test_a_response_does_not_wait_for_the_others_when_one_has_failed(server_at: ServerAt) -> None:
+    """What is still being read is given up."""
+    with serving(for_path(PODS, Response(hang=3))) as api, ThreadPoolExecutor(1) as threads:
+        server = server_at(api.url)
+        reading = threads.submit(read_list, server, "Pod")
+        while not server.limits:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        start = time.monotonic()
+        server.close()
+        with pytest.raises(ClusterError):
+            reading.result()
+    assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("namespace", ["../nodes", "a/b", "..", "%2e%2e", "a?b"])
+def test_a_namespace_does_not_change_the_path(namespace: str) -> None:
+    if namespace == "a?b":
+        assert list(paths("Pod", namespace)) == ["/api/v1/namespaces/a%3Fb/pods"]
+    else:
+        with pytest.raises(InputError, match="is no name of an object"):
+            list(paths("Pod", namespace))

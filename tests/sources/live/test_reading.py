@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ profiles:
   plugins:
     filter: {disabled: [{name: NodeResourcesFit}]}
 """
+BOMB = "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
+"""Ten values that stand for ten each, and so on: a billion."""
 
 
 def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:
@@ -104,7 +107,7 @@ def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
 def test_without_nodes_or_pods_there_is_no_answer(kind: str, server_at: ServerAt) -> None:
     refused = recorded_error(f"403-nobody-list-{kind}")
     within = for_path("/api/v1/namespaces/lab/pods", recorded_error("403-nobody-namespaced"))
-    with pytest.raises(ClusterError, match=f"{kind} is forbidden.*Permissions"):
+    with pytest.raises(ClusterError, match=f"{kind} is forbidden.*see Rights"):
         read(server_at, for_path(f"/api/v1/{kind}", refused), within)
 
 
@@ -226,3 +229,35 @@ def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: b
     assert cluster.kube_version == replayed_as
     assert bool(cluster.warnings) is warned
     assert read(server_at, for_path("/version", Response(body=body)), kube_version="1.33")[0].kube_version == "1.33"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CONFIGURATION + "profiles: []\n", "document 1, line 7: key 'profiles' already set in map"),
+        (CONFIGURATION + "x: [" * 200, "document 1, line 7: nested more than 100 levels deep"),
+        (CONFIGURATION + "\t- }{", "document 1, line 7: broken YAML: found character that cannot start any token"),
+        (CONFIGURATION + "#" * (1 << 20), "more than 1,048,576 characters"),
+        (f"# KubeSchedulerConfiguration\na0: &a0 x\n{BOMB}", "excessive aliasing"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, server_at: ServerAt) -> None:
+    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(text)))
+    assert cluster.configuration is None
+    (warning,) = cluster.warnings
+    assert warning.startswith("ConfigMap kube-system/scheduler-config: ")
+    assert warning.endswith(": replaying kube-scheduler's defaults, unless --config says otherwise")
+    assert re.search(words, warning)
+
+
+@pytest.mark.parametrize("name", ["../secrets/mine", "..", "a%2fb"])
+def test_the_name_of_a_config_map_does_not_change_the_path(name: str, server_at: ServerAt) -> None:
+    pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml", config_map=name))
+    cluster, paths = read(server_at, pods)
+    assert cluster.warnings[0].startswith(f"ConfigMap kube-system/{name}: {name!r} is no name of an object: ")
+    assert not any("secrets" in path for path in paths)
+
+
+def test_a_version_of_many_digits_is_none(server_at: ServerAt) -> None:
+    body = json.dumps({"major": "1", "minor": "9" * 5000, "gitVersion": "v"}).encode()
+    assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.36"

@@ -1,0 +1,241 @@
+"""A server with every fault there is: a command ends in the time that it was given, with one line and exit code 3."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import itertools
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from api_server import Answer, Response, dripped, for_path, kubeconfig, replayed, serving, status
+from live_fixtures import nobody  # noqa: F401 - fixtures
+
+from kschedctl.cli.main import main
+from kschedctl.sources import live_http, live_lists
+
+SECONDS, GRACE = 0.5, 2.0
+NODES, PODS, VERSION = "/api/v1/nodes", "/api/v1/pods", "/version"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduler"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``explain`` with a timeout against a server that answers so, else as recorded; it has to end in time."""
+
+    def run(*answers: Answer) -> tuple[int, str, str]:
+        with serving(*answers, replayed) as api:
+            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+            start = time.monotonic()
+            code = main(["explain", "p01-cpu", f"--request-timeout={int(SECONDS * 1000)}ms"])
+            assert time.monotonic() - start < SECONDS + GRACE
+        return code, *capfd.readouterr()
+
+    return run
+
+
+def head(code: int = 200, *fields: str) -> bytes:
+    return "\r\n".join((f"HTTP/1.1 {code} Fault", "Content-Type: application/json", *fields, "", "")).encode()
+
+
+def slowly(text: bytes, after: int = 0) -> Response:
+    return Response(raw=dripped(text, after), pause=0.05)
+
+
+def slow_body(code: int) -> Response:
+    """A Status of 100 bytes that takes five seconds."""
+    text = json.dumps({"kind": "Status", "message": "m" * 60, "code": code}).encode().ljust(100)
+    start = head(code, "Content-Length: 100")
+    return slowly(start + text, len(start))
+
+
+class Endless:
+    """The first bytes, then the same for good."""
+
+    def __init__(self, *start: bytes, then: bytes) -> None:
+        self.start, self.then = start, then
+
+    def __iter__(self) -> Iterator[bytes]:
+        return itertools.chain(self.start, itertools.repeat(self.then))
+
+
+LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":%s}'
+CHUNKED = head(200, "Transfer-Encoding: chunked")
+IN_TIME = r"no whole answer within 0\.5 s \(--request-timeout allows more\)"
+FAULTS: dict[str, tuple[Response, str]] = {
+    "silence": (Response(hang=4), IN_TIME),
+    "slow status line": (slowly(head()), IN_TIME),
+    "slow headers": (slowly(head(200, "X: y" * 99), 20), IN_TIME),
+    "slow body": (slow_body(200), IN_TIME),
+    "slow chunks": (Response(chunks=[b"{"] * 99, pause=0.05), IN_TIME),
+    "slow chunk size": (slowly(CHUNKED + b"0" * 99, len(CHUNKED)), IN_TIME),
+    "endless headers": (Response(raw=Endless(b"HTTP/1.1 200 OK\r\n", then=b"X: y\r\n")), "no answer: got more than"),
+    "an endless header": (
+        Response(raw=Endless(b"HTTP/1.1 200 OK\r\nX: ", then=b"y" * 999)),
+        "no answer: got more than",
+    ),
+    "endless continues": (Response(raw=Endless(then=b"HTTP/1.1 100 Continue\r\n\r\n")), "no whole answer|no answer"),
+    "endless body": (Response(chunks=Endless(then=b" " * (1 << 16))), "more than 8 MiB"),
+    "1 GB announced": (Response(raw=[head(200, "Content-Length: 1000000000")]), "more than 8 MiB"),
+    "gzip that swells": (
+        Response(raw=[head(200, "Content-Encoding: gzip"), gzip.compress(b" " * (40 << 20))]),
+        "more than 8 MiB",
+    ),
+    "slow 401": (slow_body(401), "does not accept our credentials"),
+    "slow 403": (slow_body(403), "HTTP 403 Fault"),
+    "slow 500": (slow_body(500), "the API server answers 500"),
+    "401": (status(401, "Unauthorized"), "does not accept our credentials: Unauthorized"),
+    "403": (status(403, "it is forbidden"), "it is forbidden.*see Rights"),
+    "404": (status(404, "there is none"), "there is none"),
+    "410": (status(410, "too old"), "too old"),
+    "429": (status(429, "slow down", headers={"Retry-After": "30"}), "429: slow down"),
+    "500": (status(500, "internal"), "500: internal"),
+    "503": (status(503, "starting"), "503: starting"),
+    "a long message": (status(403, "m" * 1_000_000), "m{500}…"),
+    "redirection": (Response(302), "redirection"),
+    "cut": (Response(body=b"{" * 100, cut=60), "connection lost"),
+    "cut headers": (Response(raw=[head()[:30]]), "no answer: .*headers|something else"),
+    "no HTTP": (Response(raw=[b"SSH-2.0-OpenSSH_9.6\r\n"]), "no answer: SSH-2.0"),
+    "no chunk size": (Response(raw=[CHUNKED, b"what?\r\n"]), "connection lost: .*what"),
+    "cut in a chunk": (Response(chunks=[b"{"], cut=1), "connection lost: Response ended prematurely"),
+    "no gzip": (Response(raw=[head(200, "Content-Encoding: gzip", "Content-Length: 9"), b"{" * 9]), "connection lost"),
+    "garbage": (Response(body=b"\x00\xff" * 50), "something else than was asked for"),
+    "not UTF-8": (Response(body=LIST % b'[{"metadata":{"labels":{"\xff":"\xff"}}}]'), "it is not UTF-8"),
+    "deep": (Response(body=b'{"x":' + b"[" * 1_000_000), "it is nested too deeply"),
+    "deep items": (Response(body=LIST % (b'[{"x":' + b"[" * 100_000)), "it is nested too deeply"),
+    "deep nulls": (
+        Response(body=LIST % (b'[{"metadata":{"labels":null},"x":' + b"[" * 500 + b"]" * 500 + b"}]")),
+        "it is nested too deeply",
+    ),
+    "items of another type": (Response(body=LIST % b"5"), "nodes of another shape"),
+    "null and another type": (Response(body=LIST % b'[{"spec":null,"metadata":5}]'), "nodes of another shape"),
+    "4,301 digits": (
+        Response(body=LIST % b'[{"status":{"images":[{"sizeBytes":%s}]}}]' % (b"9" * 4301)),
+        r"nodes of another shape than expected: .*sizeBytes",
+    ),
+    "beyond 64 bits": (
+        Response(body=LIST % b'[{"status":{"images":[{"sizeBytes":9223372036854775808}]}}]'),
+        r"nodes of another shape than expected: .*sizeBytes",
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    """What is imported once does not count."""
+    main(["explain", "--demo", "-q"])
+    importlib.import_module("kubernetes.client")
+    importlib.import_module("kubernetes.config")
+
+
+@pytest.fixture(autouse=True)
+def _smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_http, "MOST_BYTES", 8 << 20)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_list_with_a_fault_is_one_line_and_exit_code_3(fault: str, run: Run) -> None:
+    response, words = FAULTS[fault]
+    code, out, err = run(for_path(NODES, response))
+    assert_told(code, out, err, words)
+
+
+def assert_told(code: int, out: str, err: str, words: str) -> None:
+    assert (code, out) == (3, "")
+    assert err.startswith("error: http://127.0.0.1:")
+    assert err.count("\n") == 1
+    assert len(err) < 700
+    assert re.search(words, err), err
+
+
+@pytest.mark.parametrize("path", [VERSION, LEASE, CONFIG_MAP, PODS, CLASSES])
+@pytest.mark.parametrize("fault", ["silence", "slow body", "503", "garbage"])
+def test_every_request_is_bounded(path: str, fault: str, run: Run) -> None:
+    assert_told(*run(for_path(path, FAULTS[fault][0])), words="")
+
+
+@pytest.mark.parametrize("fault", ["silence", "slow headers", "slow body", "503", "429", "cut", "endless body"])
+def test_a_server_that_does_nothing_right(fault: str, run: Run) -> None:
+    assert_told(*run(lambda *_: FAULTS[fault][0]), words="")
+
+
+def pages(token: Callable[[int], str], count: int = 1) -> Answer:
+    """Pages without end, of so many nodes each."""
+    numbers = itertools.count(1)
+
+    def answer(path: str, query: dict[str, str]) -> Response | None:
+        if path != NODES:
+            return None
+        number = next(numbers)
+        items = [{"metadata": {"name": f"n-{number}-{index}"}} for index in range(count)]
+        metadata = {"resourceVersion": "1", "continue": token(number)}
+        return Response(body=json.dumps({"kind": "NodeList", "metadata": metadata, "items": items}).encode())
+
+    return answer
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_pages_without_end_end(count: int, run: Run) -> None:
+    words = "no whole answer within 0.5 s|nodes has no end"
+    assert_told(*run(pages(str, count)), words)
+
+
+def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
+    assert_told(*run(pages(lambda number: str(number % 3))), "the list of nodes has no end")
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "words"), [("MOST_OBJECTS", 99, "more than 99 nodes"), ("MOST_PAGES", 9, "no end")]
+)
+def test_without_a_timeout_pages_end_too(
+    name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_lists, name, most)
+    assert_told(*run(pages(str, 10)), words)
+
+
+EVENT = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"flood","resourceVersion":"1500"}}}\n'
+
+
+def earlier(path: str, query: dict[str, str]) -> Response | None:
+    """The recorded nodes as of a moment before all else, so that what changed since is asked for."""
+    found = replayed(path, query) if path == NODES and "watch" not in query else None
+    return found and Response(body=found.body.replace(b'"resourceVersion":"1429"', b'"resourceVersion":"1400"'))
+
+
+WATCHES: dict[str, Response] = {
+    "silence": Response(hang=4),
+    "endless events": Response(chunks=Endless(then=EVENT)),
+    "endless blank lines": Response(chunks=Endless(then=b"\n" * 9999)),
+    "an endless line": Response(chunks=Endless(then=b" " * 9999)),
+    "a slow line": Response(chunks=[bytes([byte]) for byte in EVENT], pause=0.1),
+    "slow headers": slowly(head()),
+    "cut": Response(chunks=[EVENT[:20]], cut=1),
+    "garbage": Response(chunks=[b"\x00\xff\n"]),
+    "deep": Response(chunks=[b'{"type":"ADDED","object":' + b"[" * 100_000 + b"\n"]),
+    "another type": Response(chunks=[EVENT.replace(b"ADDED", b"ODD")]),
+    "another shape": Response(chunks=[EVENT.replace(b'"flood"', b"5")]),
+    "gone": Response(chunks=[b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n']),
+    "500 in the stream": Response(chunks=[b'{"type":"ERROR","object":{"kind":"Status","code":500}}\n']),
+    "403": status(403, "forbidden"),
+    "500": status(500, "internal"),
+    "endless body": Response(chunks=Endless(then=b"x" * 9999)),
+}
+
+
+@pytest.mark.parametrize("fault", WATCHES)
+def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True))
+    assert code == 1
+    assert out.startswith("lab/p01-cpu")
+    unknown = "warning: what changed while the cluster was read is not known of nodes\n"
+    taken_in = "note: while the cluster was read these changed and are taken in as they are now: 1 Node\n"
+    assert err == {"endless blank lines": "", "endless events": taken_in}.get(fault, unknown)
