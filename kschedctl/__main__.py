@@ -1,9 +1,38 @@
-"""``python -m kschedctl``."""
+"""The program: ``kschedctl``, ``kubectl-ksched``, ``python -m kschedctl``."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 
-from kschedctl.cli.main import main
+INTERRUPTED = 130
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command line of this process; the exit code. Ctrl-C says nothing, not even while modules are imported."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored: by nohup, or in the background
+        return _run()
+    signal.signal(signal.SIGINT, _end)
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run() -> int:
+    from kschedctl.cli.main import main  # noqa: PLC0415 - what takes a while to import
+
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return main()
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    """End at once: nothing is begun yet, and an exception in the middle of an import may turn into another one."""
+    os._exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

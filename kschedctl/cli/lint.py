@@ -15,7 +15,7 @@ from msgspec.structs import replace as altered
 
 import kschedctl
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.lint_settings import find_settings, read_settings
+from kschedctl.cli.lint_settings import find_settings, read_baseline, read_settings
 from kschedctl.cli.options import Color, Format, Source, View, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
@@ -24,7 +24,7 @@ from kschedctl.lint.engine import chosen_rules, rule_named
 from kschedctl.lint.engine import lint as run
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
-from kschedctl.lint.suppression import baseline_text, read_baseline
+from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
 from kschedctl.sources.files import STDIN, find_files

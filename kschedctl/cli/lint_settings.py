@@ -1,25 +1,31 @@
-"""Finding and reading a project's settings of lint."""
+"""Finding and reading a project's settings of lint, and baselines."""
 
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kschedctl.errors import InputError
 from kschedctl.lint.settings import LintSettings, parse_settings
+from kschedctl.lint.suppression import parse_baseline
+from kschedctl.sources.documents import SMALL, parse, read_content
+from kschedctl.sources.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
+OURS = b"[tool.kschedctl"
 
 
 def find_settings(folder: Path) -> Path | None:
-    """The nearest .kschedctl.yaml, or pyproject.toml with a table for kschedctl, up to the root of the repository."""
+    """The nearest .kschedctl.yaml, or pyproject.toml with a table for kschedctl, up to the root of the repository.
+
+    Raises InputError for a pyproject.toml that cannot be read.
+    """
     for place in (folder, *folder.parents):
         if (place / DOT_FILE).is_file():
             return place / DOT_FILE
-        if (place / PYPROJECT).is_file() and "[tool.kschedctl" in (place / PYPROJECT).read_text(encoding="utf-8"):
+        if (place / PYPROJECT).is_file() and OURS in _small(str(place / PYPROJECT)):
             return place / PYPROJECT
         if (place / ".git").exists():
             break
@@ -30,17 +36,39 @@ def read_settings(file: Path | None) -> LintSettings:
     """The settings in a file; the defaults without one. Raises InputError."""
     if file is None:
         return LintSettings()
+    document = _toml(str(file)) if file.suffix == ".toml" else _only_document(str(file))
+    return parse_settings({} if document is None else document, shown(str(file))).lint
+
+
+def read_baseline(file: str) -> Counter[str]:
+    """How often each fingerprint is in a baseline file. Raises InputError."""
+    return parse_baseline(_only_document(file), shown(file))
+
+
+def _only_document(file: str) -> Any:
+    """None for a file in which nothing stands."""
+    with open_file(file) as reader:
+        found = list(parse(read_content(reader)))
+    if len(found) > 1:
+        raise InputError(f"expected one document, found {len(found)}", where=shown(file))
+    return found[0].value if found else None
+
+
+def _toml(file: str) -> Any:
     try:
-        document = _parse(file)
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=str(file)) from None
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        raise InputError(" ".join(str(error).split()), where=str(file)) from None
-    return parse_settings(document or {}, str(file)).lint
+        document = tomllib.loads(_small(file).decode())
+    except RecursionError:
+        raise InputError("nested too deeply", where=shown(file)) from None
+    except ValueError as error:  # no UTF-8, no TOML, or an integer of more than 4,300 digits
+        raise InputError(" ".join(str(error).split()), where=shown(file)) from None
+    tools = document.get("tool")
+    return tools.get("kschedctl") if isinstance(tools, dict) else None
 
 
-def _parse(file: Path) -> Any:
-    text = file.read_text(encoding="utf-8")
-    if file.suffix == ".toml":
-        return tomllib.loads(text).get("tool", {}).get("kschedctl", {})
-    return yaml.safe_load(text)
+def _small(file: str) -> bytes:
+    """What a person wrote. Raises InputError."""
+    with open_file(file) as reader:
+        data = reader.read(SMALL + 1)
+    if len(data) > SMALL:
+        raise InputError(f"larger than {SMALL >> 20} MiB", where=shown(file))
+    return data

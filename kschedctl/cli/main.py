@@ -8,11 +8,9 @@ reads the output any more.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -20,9 +18,9 @@ import typer
 from typer.core import TyperGroup
 
 import kschedctl
+from kschedctl.cli import streams
 from kschedctl.cli.program import program
 from kschedctl.errors import KschedctlError, without_user
-from kschedctl.render.printable import printable
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
@@ -103,28 +101,27 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code."""
-    _log_to_stderr()
-    try:
-        exit_code = _run(arguments)
-        sys.stdout.flush()
-        return exit_code
-    except (KschedctlError, typer.TyperException) as error:
-        _tell(error.format_message() if isinstance(error, typer.TyperException) else str(error))
-        return error.exit_code if isinstance(error, KschedctlError) else USAGE
-    except BrokenPipeError:
-        _drop_stdout()
-        return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        _tell(f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)")
-        return BUG
+    with streams.ready():
+        _log_to_stderr()
+        try:
+            exit_code = _run(arguments)
+            sys.stdout.flush()
+            return exit_code
+        except (KschedctlError, typer.TyperException) as error:
+            _tell(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+            return error.exit_code if isinstance(error, KschedctlError) else USAGE
+        except BrokenPipeError:
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except Exception as error:
+            _tell(
+                f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)"
+            )
+            return BUG
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
@@ -137,7 +134,7 @@ class _Line(logging.Formatter):
     """What the program says besides its answer, in one line each."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(without_user(record.getMessage()))
+        return streams.in_one_line(without_user(record.getMessage()))
 
 
 def _log_to_stderr() -> None:
@@ -150,10 +147,5 @@ def _log_to_stderr() -> None:
 def _tell(problem: str) -> None:
     if log.isEnabledFor(logging.DEBUG):
         for line in traceback.format_exc().splitlines():
-            print(printable(without_user(line)), file=sys.stderr)
-    print(f"error: {printable(without_user(problem))}", file=sys.stderr)
-
-
-def _drop_stdout() -> None:
-    """Let the interpreter flush what is left into nothing when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            streams.tell(without_user(line))
+    streams.tell(f"error: {without_user(problem)}")

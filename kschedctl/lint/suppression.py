@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kschedctl.errors import InputError
 from kschedctl.lint.rule import Subject
 from kschedctl.reports.findings import Finding
@@ -65,16 +67,27 @@ def baseline_text(findings: Iterable[Finding]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def read_baseline(file: str) -> Counter[str]:
-    """How often each fingerprint is in a baseline file. Raises InputError."""
+class _Entry(msgspec.Struct):
+    fingerprint: str
+
+
+class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
+    findings: list[_Entry] = []
+
+
+def parse_baseline(document: Any, where: str) -> Counter[str]:
+    """How often each fingerprint is in a parsed baseline. Raises InputError that names the field."""
+    hint = "write one with --write-baseline FILE"
+    if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
+        raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
     try:
-        with open(file, encoding="utf-8") as stream:
-            document: Any = json.load(stream)
-    except (OSError, ValueError) as error:
-        raise InputError(getattr(error, "strerror", None) or str(error), where=file) from None
-    if not isinstance(document, dict) or document.get("kind") != BASELINE_KIND:
-        raise InputError(f"not a {BASELINE_KIND}", where=file, hint="write one with --write-baseline FILE")
-    return Counter(str(entry.get("fingerprint")) for entry in document.get("findings", ()))
+        found = msgspec.convert(document, _Baseline)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).replace("`", "").partition(" - at $.")
+        raise InputError(
+            what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where, hint=hint
+        ) from None
+    return Counter(entry.fingerprint for entry in found.findings)
 
 
 def new_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:

@@ -45,10 +45,13 @@ def _several(report: Answers) -> tuple[Sequence[str], Rows]:
 
 
 def _cell(value: object) -> object:
-    """Text that a spreadsheet would run as a formula is kept from being one."""
+    """Text that a spreadsheet would run as a formula, blanks before it or not, is kept from being one.
+
+    Source: OWASP, CSV Injection; the tab and the carriage return that it names too are written as escapes.
+    """
     if not isinstance(value, str):
         return value
-    return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
+    return f"'{printable(value)}" if value.lstrip().startswith(_FORMULA) else printable(value)
 
 
 def _simulation(report: Simulation) -> Iterator[Sequence[object]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
+import select
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -19,12 +22,19 @@ EXTENSIONS = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 GZIP_MAGIC = b"\x1f\x8b"
 MOST_EXPANDED = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
 EXPANDED_ANYWAY = 64 << 20  # bytes
+PATIENCE_SECONDS = 5
 _PIECE = 8 << 20
 
 
 def shown(path: str) -> str:
-    """The path as messages name it."""
-    return "standard input" if path == STDIN else path
+    """The path as messages and reports name it: bytes that are not UTF-8 as escapes.
+
+    >>> shown("a\\udcff.yaml")
+    'a\\\\xff.yaml'
+    """
+    if path == STDIN:
+        return "standard input"
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 class Found(NamedTuple):
@@ -45,7 +55,7 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> Found:
     dumps = []
     passed_over = 0
     for path in paths:
-        if path == STDIN or not os.path.isdir(path):
+        if path == STDIN or "\0" in path or not os.path.isdir(path):
             files.append(path)
             continue
         dump = is_dump(path)
@@ -54,7 +64,7 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> Found:
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
             hint = "" if recursive or not _has_folders(path) else "-R also reads the folders in it"
-            raise InputError("no .json, .yaml or .yml file in this folder", where=path, hint=hint)
+            raise InputError("no .json, .yaml or .yml file in this folder", where=shown(path), hint=hint)
         files += documents
         passed_over += len(entries) - len(documents)
     return Found(tuple(files), passed_over, tuple(dumps))
@@ -69,18 +79,53 @@ def is_dump(folder: str) -> bool:
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
     """The file, or ``stdin`` for ``-``, for reading, unpacked where it is gzip. Raises InputError."""
     try:
-        with nullcontext(stdin or sys.stdin.buffer) if path == STDIN else open(path, "rb") as raw:
-            yield Reader(path, raw)
+        with nullcontext(stdin or _stdin()) if path == STDIN else _opened(path) as raw:
+            yield Reader(path, raw, b"" if path == STDIN else _waited_for(raw.fileno()))
     except OSError as error:
-        raise InputError(_reason(error), where=path) from None
+        raise InputError(_reason(error), where=shown(path)) from None
+
+
+def _stdin() -> BinaryIO:
+    """Raises InputError where the program was started without it."""
+    if sys.stdin is None:
+        raise InputError("closed", where=shown(STDIN))
+    return sys.stdin.buffer
+
+
+def _opened(path: str) -> BinaryIO:
+    """The file, also a pipe to which nobody writes. Raises OSError."""
+    try:
+        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
+    except ValueError as error:  # a NUL in the path
+        raise OSError(errno.EINVAL, str(error)) from None
+
+
+def _waited_for(file: int) -> bytes:
+    """The first bytes of a pipe, as far as it takes to know that somebody writes to it. Raises OSError if nobody does.
+
+    With the file open without blocking, a pipe without a writer is at its end, and one with a silent writer is not.
+    """
+    first = b""
+    if stat.S_ISFIFO(os.fstat(file).st_mode):
+        waiting = select.poll()
+        waiting.register(file, select.POLLIN)
+        if not waiting.poll(PATIENCE_SECONDS * 1000):
+            with suppress(BlockingIOError):
+                first = os.read(file, 1)
+                if not first:
+                    raise OSError(errno.EPIPE, "nobody writes to this pipe")
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(file, True)
+    return first
 
 
 class Reader:
     """Reads bytes of one file, unpacked."""
 
-    def __init__(self, name: str, raw: BinaryIO) -> None:
+    def __init__(self, name: str, raw: BinaryIO, first: bytes = b"") -> None:
+        """``first``: what was read of it already."""
         self.name = shown(name)
-        self._raw = _Counted(raw)
+        self._raw = _Counted(raw, first)
         self._packed = self._raw.head == GZIP_MAGIC
         self._stream = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
         self._total = 0
@@ -109,8 +154,8 @@ class Reader:
 class _Counted(io.RawIOBase):
     """A stream of which the first two bytes are known, and how many bytes were read."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw, self.head = raw, raw.read(len(GZIP_MAGIC))
+    def __init__(self, raw: BinaryIO, first: bytes) -> None:
+        self._raw, self.head = raw, first + raw.read(len(GZIP_MAGIC) - len(first))
         self._unread, self.count = self.head, 0
 
     def read(self, size: int = -1) -> bytes:
@@ -134,7 +179,7 @@ def _has_folders(path: str) -> bool:
 
 
 def _refuse(error: OSError) -> None:
-    raise InputError(_reason(error), where=str(error.filename)) from None
+    raise InputError(_reason(error), where=shown(str(error.filename))) from None
 
 
 def _reason(error: OSError) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -12,18 +11,12 @@ from kschedctl.api.objects import Struct
 from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
-from kschedctl.sources.files import Reader, find_files, open_file, shown
+from kschedctl.sources.documents import SMALL, parse, read_content
+from kschedctl.sources.files import find_files, open_file, shown
 from kschedctl.sources.garbage import without_garbage_collection
-from kschedctl.sources.json_documents import parse_json
 from kschedctl.sources.json_lists import ListReader, big_list
-from kschedctl.sources.place import Document, Place
+from kschedctl.sources.place import Place
 
-SMALL = 1 << 20  # bytes; what a person writes is smaller, and is parsed strictly
-LARGEST = 256 << 20  # bytes of what is parsed as a whole
-_SNIFFED = 64 << 10
-_JSON = re.compile(rb'\s*\{\s*["}]')
-_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 
 
@@ -81,7 +74,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> Mapping[str, Any]:
     """The one document of a file, which should be a KubeSchedulerConfiguration; that it is one is checked later."""
     with open_file(path, stdin) as reader:
-        documents = list(_documents(b"", reader))
+        documents = list(parse(read_content(reader)))
         if len(documents) != 1:
             raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=reader.name)
         value, number, line = documents[0]
@@ -95,7 +88,7 @@ def read_documents(path: str, stdin: BinaryIO | None = None) -> list[Mapping[str
     """The documents of a file as they are. Raises InputError, also for one that is not an object."""
     found: list[Mapping[str, Any]] = []
     with open_file(path, stdin) as reader:
-        for value, number, line in _documents(b"", reader):
+        for value, number, line in parse(read_content(reader)):
             if not isinstance(value, dict):
                 raise Place(reader.name, number, line).error(f"expected an object, got {type(value).__name__}")
             found.append(value)
@@ -112,7 +105,7 @@ def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | N
             data = ListReader(data, head, reader, collector, place).read().lstrip()
             data += reader.read(max(SMALL - len(data), 0))
             number, collector.documents = number + 1, collector.documents + 1
-        for value, index, line in _documents(data, reader, number):
+        for value, index, line in parse(read_content(reader, data), number):
             place = Place(reader.name, index, line)
             if named or (isinstance(value, dict) and value.get("kind")):
                 collector.document(value, place)
@@ -120,40 +113,3 @@ def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | N
                 collector.warnings.append(f"{place}: no Kubernetes object")
         if collector.documents == before:
             collector.warnings.append(f"{reader.name}: no Kubernetes object in it")
-
-
-def _documents(data: bytes, reader: Reader, number: int = 1) -> Iterator[Document]:
-    """The documents of what was read and the rest of the file; the first has this number."""
-    data = data or reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
-    is_json = bool(_JSON.match(data))
-    if not is_json:
-        _check_text(data[:_SNIFFED], reader.name)
-    if len(data) >= SMALL:
-        data += reader.read(LARGEST)
-    if len(data) > LARGEST:
-        hint = "only JSON lists can be larger"
-        raise InputError(f"larger than {LARGEST >> 20} MiB", where=reader.name, hint=hint)
-    text = _decoded(data, reader.name)
-    if is_json:
-        yield from parse_json(text, reader.name, number)
-    elif text.strip():
-        from kschedctl.sources.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
-
-        yield from parse_yaml(text, reader.name)
-
-
-def _check_text(data: bytes, file: str) -> None:
-    """Refuse what is neither JSON nor YAML before all of it is read."""
-    if data.startswith(_UTF16):
-        raise InputError("encoded as UTF-16", where=file, hint="save it as UTF-8")
-    if _NOT_TEXT.search(data):
-        raise InputError("neither JSON nor YAML, but binary data", where=file)
-    if len(data) >= _SNIFFED and b"\n" not in data:
-        raise InputError("neither JSON nor YAML: its first line has no end", where=file)
-
-
-def _decoded(data: bytes, file: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8: byte {error.start + 1} is 0x{data[error.start]:02x}", where=file) from None

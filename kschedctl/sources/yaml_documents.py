@@ -15,12 +15,12 @@ import yaml
 from yaml import events
 
 from kschedctl.errors import InputError
+from kschedctl.sources.json_documents import DEEPEST
 from kschedctl.sources.place import Document, Place
 
 MOST_ALIASED = 100_000  # values that aliases stand for, in one document
-DEEPEST = 100
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS = {
     "y Y yes Yes YES true True TRUE on On ON": True,
     "n N no No NO false False FALSE off Off OFF": False,
@@ -48,7 +48,7 @@ _PLAIN_CONTAINERS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 def parse_yaml(text: str, file: str) -> Iterator[Document]:
     """The documents that are not empty. Raises InputError."""
     number = 0
-    stream: Any = yaml.parse(text, Loader=_LOADER)
+    stream: Any = yaml.parse(text, Loader=LOADER)
     try:
         for event in stream:
             if type(event) is events.DocumentStartEvent:
@@ -58,7 +58,9 @@ def parse_yaml(text: str, file: str) -> Iterator[Document]:
                 if value is not None:
                     yield Document(value, number, line)
     except yaml.YAMLError as error:
-        raise _syntax_error(error, file, number) from None
+        raise _hinted(_syntax_error(error, file, number), text) from None
+    except InputError as error:
+        raise _hinted(error, text) from None
 
 
 class _Container:
@@ -167,7 +169,7 @@ class _Builder:
     def _key(self, event: Any, mapping: dict[str, Any], value: Any) -> str:
         if not isinstance(value, str | int | float):
             raise self._error(event, f"unsupported map key of type {_type_name(value)}")
-        key = str(value).lower() if isinstance(value, bool) else str(value)
+        key = key_text(value)
         if key in mapping:
             raise self._error(event, f"key {key[:60]!r} already set in map")
         return key
@@ -184,6 +186,11 @@ class _Builder:
         return InputError(what, where=f"{self.place.file}: document {self.place.document}, line {line}")
 
 
+def key_text(value: str | float) -> str:
+    """The key of an object that a scalar stands for."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 @lru_cache(maxsize=16384)
 def resolve(text: str) -> Any:
     """What a plain scalar means.
@@ -197,20 +204,19 @@ def resolve(text: str) -> Any:
         return _CONSTANTS[text]
     plain = text if text.startswith(".") else text.replace("_", "")
     if match := _INT.fullmatch(plain):
-        return _integer(*match.groups(default=""))
+        number = _integer(*match.groups(default=""))
+        if -(2**63) <= number < 2**64:
+            return number
     if _FLOAT.fullmatch(plain) and math.isfinite(float(plain)):
         return float(plain)
     return text
 
 
-def _integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int | float | str:
-    """The number where it fits into 64 bits; a larger decimal is a float as far as it can be."""
-    if decimal and (len(decimal) > 20 or not -(2**63) <= int(sign + decimal) < 2**64):
-        number = float(sign + decimal)
-        return number if math.isfinite(number) else sign + decimal
-    if decimal:
-        return int(sign + decimal)
-    return int(sign + (hexadecimal or binary or octal), 16 if hexadecimal else 2 if binary else 8)
+def _integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
+    """The number; one of more digits than any of 64 bits has is as large as it need be."""
+    base = 16 if hexadecimal else 2 if binary else 8 if octal else 10
+    digits = (hexadecimal or binary or octal or decimal).lstrip("0") or "0"
+    return int(sign + digits, base) if len(digits) <= 64 else 2**64
 
 
 def _type_name(value: object) -> str:
@@ -222,3 +228,9 @@ def _syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputError:
     line = f", line {mark.line + 1}" if mark else ""
     what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     return InputError(f"broken YAML: {what}", where=f"{file}: document {max(number, 1)}{line}")
+
+
+def _hinted(error: InputError, text: str) -> InputError:
+    """What is wrong with a template is often that it is one."""
+    hint = "is it a template? give what it renders to" if "{{" in text else error.hint
+    return InputError(error.what, where=error.where, hint=hint)

@@ -108,7 +108,7 @@ def test_broken_yaml_names_file_and_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("kind: Pod\nmetadata: {{ .Values.x }}: y\n")
     code, _, err = run("lint", "broken.yaml")
     assert code == 2
-    assert "broken.yaml:2: " in err
+    assert "broken.yaml: document 1, line 2: " in err
 
 
 def test_annotation_with_a_reason_silences(run: Run, tmp_path: Path) -> None:

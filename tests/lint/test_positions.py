@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.errors import InputError
-from kschedctl.sources.positions import Path, Text, split_documents
+from kschedctl.sources.documents import Content
+from kschedctl.sources.positions import Manifest, Path, Text, manifests_of, read_manifests
 
 YAML = """\
 # the first line
@@ -45,10 +46,14 @@ CASES: dict[tuple[int, Path], tuple[int, int]] = {
 }
 
 
+def manifests(text: str) -> list[Manifest]:
+    return list(manifests_of("f.yaml", Content("f.yaml", text, is_json=False)))
+
+
 @pytest.mark.parametrize(("where", "expected"), CASES.items(), ids=lambda value: str(value)[:60])
 def test_positions(where: tuple[int, Path], expected: tuple[int, int]) -> None:
-    document = list(split_documents("f", YAML))[where[0]]
-    assert document.locate(where[1]) == expected
+    text = manifests(YAML)[0].text
+    assert text.locate(where[0] + 1, where[1]) == expected
 
 
 def leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
@@ -75,7 +80,7 @@ def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented:
     text = json.dumps(document, indent=2 if indented else None, ensure_ascii=False)
     lines = text.split("\n")
     for path, value in leaves(document):
-        line, column = Text("f", text).locate(path)
+        line, column = Text("f", Content("f", text, is_json=True)).locate(1, path)
         expected = str(value) if isinstance(path[-1], int) else json.dumps(path[-1], ensure_ascii=False)
         assert lines[line - 1][column - 1 :].startswith(expected)
 
@@ -83,17 +88,21 @@ def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented:
 @given(documents)
 def test_json_is_located_as_yaml_would(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
-    as_yaml = Text("f", "\n" + text)
-    as_yaml.is_json = False
+    as_json, as_yaml = (Text("f", Content("f", text, is_json=is_json)) for is_json in (True, False))
     for path, _ in leaves(document):
-        line, column = as_yaml.locate(path)
-        assert (line - 1, column) == Text("f", text).locate(path)
+        assert as_yaml.locate(1, path) == as_json.locate(1, path)
 
 
-@given(st.lists(documents, max_size=4))
-def test_a_stream_is_split_as_yaml_does(found: list[dict[str, Any]]) -> None:
-    text = yaml.safe_dump_all(found, explicit_start=True)
-    assert [document.parse() for document in split_documents("f", text)] == found
+@given(st.lists(documents.filter(bool), max_size=4))
+def test_each_document_of_a_stream_is_located_by_itself(found: list[dict[str, Any]]) -> None:
+    """What stands between the fields of others has no part in it: JSON, of which each document is one line."""
+    lines = [json.dumps(document) for document in found]
+    as_json = Text("f", Content("f", "\n".join(lines), is_json=True))
+    as_yaml = Text("f", Content("f", "".join(f"---\n{line}\n" for line in lines), is_json=False))
+    for number, document in enumerate(found, 1):
+        for path, _ in leaves(document):
+            assert as_json.locate(number, path)[0] == number
+            assert as_yaml.locate(number, path) == (2 * number, as_json.locate(number, path)[1])
 
 
 @pytest.mark.parametrize(
@@ -104,18 +113,36 @@ def test_a_stream_is_split_as_yaml_does(found: list[dict[str, Any]]) -> None:
         ("a: 1\n...\n", 1),
         ("%YAML 1.1\n---\na: 1\n", 1),
         ("a: |\n  ---\n  x\n", 1),
+        ('{"a": 1}\n---\n{"a": 2}\n', 2),
+        ('{"a": 1}\n---\na: 2\n', 2),
     ],
 )
-def test_number_of_documents(text: str, count: int) -> None:
-    assert len(list(split_documents("f", text))) == count
+def test_number_of_documents(text: str, count: int, tmp_path: FilePath) -> None:
+    file = tmp_path / "f"
+    file.write_text(text)
+    assert len(list(read_manifests(str(file)))) == count
+
+
+def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:
+    text = "base: &base\n  a: {b: 1}\nfirst:\n  <<: *base\n  c: 2\nsecond: *base\n"
+    found = manifests(text)[0].text
+    assert found.locate(1, ("first", "a", "b")) == (2, 7)
+    assert found.locate(1, ("first", "c")) == (5, 3)
+    assert found.locate(1, ("second", "a")) == (2, 3)
+
+
+def test_an_anchor_may_be_used_again() -> None:
+    """YAML allows it, other than some of its libraries."""
+    (manifest,) = manifests("a: &x 1\nb: &x 2\nc: *x\n")
+    assert manifest.value == {"a": 1, "b": 2, "c": 2}
+    assert manifest.locate(("c",)) == (3, 1)
 
 
 def test_times_stay_text() -> None:
-    assert Text("f", "at: 2026-01-01T00:00:00Z").parse() == {"at": "2026-01-01T00:00:00Z"}
+    assert manifests("at: 2026-01-01T00:00:00Z")[0].value == {"at": "2026-01-01T00:00:00Z"}
 
 
 def test_an_error_names_the_line() -> None:
-    (_, broken) = split_documents("f.yaml", "a: 1\n---\nb: 1\nc: {{ .Values.x }}: y\n")
-    with pytest.raises(InputError, match=r"^f\.yaml:4: .*template") as caught:
-        broken.parse()
+    with pytest.raises(InputError, match=r"^f\.yaml: document 2, line 4: .*template") as caught:
+        manifests("a: 1\n---\nb: 1\nc: {{ .Values.x }}: y\n")
     assert "\n" not in str(caught.value)

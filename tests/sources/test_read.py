@@ -17,7 +17,7 @@ import kschedctl
 from kschedctl.api.objects import Condition
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.snapshot.snapshot import Snapshot
-from kschedctl.sources import json_lists
+from kschedctl.sources import documents, json_lists
 from kschedctl.sources import read as reading
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.files import Reader
@@ -231,6 +231,7 @@ def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> 
 
 def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SMALL", 10)
+    monkeypatch.setattr(documents, "SMALL", 10)
     monkeypatch.setattr(json_lists, "STEP", 64)
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
     nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}

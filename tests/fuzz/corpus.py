@@ -1,0 +1,390 @@
+"""Command lines with the files that they name: every command, fed with what users feed it, most of it made wrong.
+
+What is made wrong: the demo, recordings of a real cluster, the goldens' objects and configurations, charts, examples of
+lint's rules, scenarios, snapshots, settings and baselines.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mutation import damaged, mutated, written
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = TESTS.parent / "kschedctl"
+FORMATS = ("table", "table", "wide", "json", "yaml", "markdown", "csv", "name")
+LINT_FORMATS = ("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Json = dict[str, Any]
+
+
+@dataclass
+class Input:
+    """A command line, and the files and the standard input that it is given."""
+
+    arguments: list[str]
+    files: dict[str, bytes] = field(default_factory=dict)
+    stdin: bytes = b""
+
+
+def make(seed: str, snapshot: bytes) -> Input:
+    """The input of this seed; ``snapshot``: one that is sound."""
+    rng = random.Random(seed)
+    command = rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
+    return COMMANDS[command][1](rng, snapshot)
+
+
+# -- what is sound ------------------------------------------------------------------------------------------------
+
+
+@cache
+def demo() -> list[Json]:
+    return documents((PACKAGE / "demo" / "cluster.yaml").read_text())
+
+
+def documents(text: str) -> list[Json]:
+    return [document for document in yaml.load_all(text, _LOADER) if document]
+
+
+@cache
+def recording() -> list[Json]:
+    with lzma.open(TESTS / "recordings" / "pending.json.xz", "rt") as lines:
+        found: list[Json] = json.loads(next(lines))["objects"]
+        return found
+
+
+@cache
+def golden(family: str) -> list[str]:
+    with lzma.open(TESTS / "golden" / f"{family}.jsonl.xz", "rt") as lines:
+        return [line for line in lines if len(line) < 40_000][:60]
+
+
+@cache
+def manifests() -> list[str]:
+    charts = [*(TESTS / "lint" / "charts").glob("*.yaml"), *(PACKAGE / "lint" / "examples").glob("*.yaml")]
+    return [path.read_text() for path in sorted(charts)]
+
+
+@cache
+def configurations() -> list[Json]:
+    with gzip.open(TESTS / "golden" / "configurations.jsonl.gz", "rt") as lines:
+        found = [json.loads(line).get("document") for line in lines]
+    cases = (json.loads(line).get("config") for line in golden("config"))
+    return [document for document in (*found, *cases) if document]
+
+
+SCENARIO = {
+    "apiVersion": "kschedctl.dev/v1",
+    "kind": "Scenario",
+    "name": "all steps",
+    "steps": [
+        {"cordon": {"nodes": ["node-1"], "selector": "kubernetes.io/os=linux"}},
+        {"uncordon": {"nodes": ["node-1"]}},
+        {"taint": {"nodes": ["node-1"], "add": [{"key": "a", "value": "b", "effect": "NoExecute"}]}},
+        {"label": {"nodes": ["node-1"], "labels": {"zone": "a", "b": None}}},
+        {"addNodes": {"count": 2, "like": "node-1", "name": "more", "labels": {"a": "b"}}},
+        {"addNodes": {"template": {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}}},
+        {"scale": {"kind": "Deployment", "namespace": "shop", "name": "web", "replicas": 30}},
+        {"apply": {"manifests": [], "files": [], "rollout": True}},
+        {"priorityClass": {"name": "high", "value": 1000, "workloads": [{"namespace": "shop", "name": "web"}]}},
+        {"configure": {"configuration": {}}},
+        {"drain": {"nodes": ["node-1"]}},
+        {"removeNodes": {"nodes": ["node-2"]}},
+        {"fail": {"zone": "a", "pool": "p", "nodes": ["node-3"]}},
+    ],
+}
+SETTINGS = {
+    "lint": {
+        "select": ["ts-*", "pdb-*"],
+        "ignore": ["ts-missing"],
+        "fail-on": "error",
+        "baseline": "baseline.json",
+        "severity": {"ts-missing": "note"},
+    }
+}
+BASELINE = {
+    "apiVersion": "kschedctl.dev/v1",
+    "kind": "LintBaseline",
+    "findings": [{"fingerprint": "0f", "rule": "ts-missing", "object": "Deployment web", "path": "spec", "file": "a"}],
+}
+WORKLOAD = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  strategy: {rollingUpdate: {maxSurge: 25%, maxUnavailable: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      priorityClassName: high
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}
+      volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}}]
+      containers: [{name: c, image: a, ports: [{hostPort: 80}], resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 2
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+  volumeClaimTemplates: [{metadata: {name: d}, spec: {storageClassName: s, resources: {requests: {storage: 1Gi}}}}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: job}
+spec:
+  schedule: "* * * * *"
+  jobTemplate:
+    spec:
+      parallelism: 2
+      completions: 3
+      completionMode: Indexed
+      template: {spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec: {template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c}]}}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: shop}
+spec: {minAvailable: 50%, selector: {matchLabels: {app: web}}}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: shop}
+spec: {hard: {pods: 5}, scopeSelector: {matchExpressions: [{operator: In, scopeName: PriorityClass, values: [high]}]}}
+"""
+
+
+def cluster(rng: random.Random) -> tuple[list[Json], Json | None]:
+    """The objects of a cluster, and its scheduler's configuration."""
+    kind = rng.random()
+    if kind < 0.15:
+        return demo(), None
+    if kind < 0.25:
+        return recording(), None
+    family = rng.choice(FAMILIES)
+    case = json.loads(rng.choice(golden(family)))
+    pod = [case["pod"]] if isinstance(case.get("pod"), dict) else []
+    return [*case["objects"], *pod], case.get("config")
+
+
+FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in (TESTS / "golden").glob("*.jsonl.xz"))
+
+
+# -- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def wrong(rng: random.Random, found: list[Any], padding: bool = True) -> bytes:
+    """The documents as bytes, wrong in one or both ways; now and then more than a MiB of them."""
+    if padding and rng.random() < 0.04:
+        return _long_list(rng, found)
+    if rng.random() < 0.75:
+        where = rng.randrange(len(found)) if found else 0
+        times = rng.choice((1, 1, 1, 2, 3))
+        found = [mutated(rng, d, times) if i == where or rng.random() < 0.02 else d for i, d in enumerate(found)]
+    data = written(rng, found)
+    return damaged(rng, data) if rng.random() < 0.25 else data
+
+
+def _long_list(rng: random.Random, found: list[Any]) -> bytes:
+    """A JSON list of more than a MiB, with names of their own for all, and something wrong in one or in the bytes."""
+    kind = rng.choice(("Pod", "Node", ""))
+    some = [d for d in found if not kind or d.get("kind") == kind] or found
+    items = []
+    size = 0
+    while size < 1_100_000:
+        item = dict(rng.choice(some))
+        item["metadata"] = {**(item.get("metadata") or {}), "name": f"x{len(items)}"}
+        items.append(item)
+        size += len(json.dumps(item))
+    if rng.random() < 0.6:
+        at = rng.randrange(len(items))
+        items[at] = mutated(rng, items[at], rng.choice((1, 2)))
+    head = {"apiVersion": "v1", "kind": f"{kind}List", "metadata": {}, "items": items}
+    data = json.dumps(head).encode("utf-8", "surrogatepass")
+    return damaged(rng, data) if rng.random() < 0.7 else data
+
+
+def _maybe(rng: random.Random, chance: float, *arguments: str) -> list[str]:
+    return list(arguments) if rng.random() < chance else []
+
+
+def _source(rng: random.Random, snapshot: bytes, input: Input) -> None:
+    """Where the cluster comes from."""
+    found, config = cluster(rng)
+    if rng.random() < 0.15:
+        input.arguments += ["--snapshot", "s.ksched"]
+        input.files["s.ksched"] = damaged(rng, snapshot) if rng.random() < 0.7 else snapshot
+    elif rng.random() < 0.1:
+        input.arguments += ["--demo"]
+    else:
+        name = rng.choice(("c.json", "c.yaml", "c.txt"))
+        input.arguments += ["-f", name]
+        input.files[name] = wrong(rng, found) if rng.random() < 0.7 else written(rng, found)
+    if (config and rng.random() < 0.7) or rng.random() < 0.1:
+        input.arguments += ["--config", "config.yaml"]
+        document = [config or rng.choice(configurations())]
+        input.files["config.yaml"] = (
+            wrong(rng, document, padding=False) if rng.random() < 0.5 else written(rng, document)
+        )
+    input.arguments += _maybe(rng, 0.1, "--kube-version", rng.choice(("1.30", "1.33", "1.36.2", "x", "1.99")))
+    input.arguments += _maybe(rng, 0.05, "--feature-gates", rng.choice(("A=true", "GenericWorkload=true", "=")))
+
+
+def _format(rng: random.Random) -> list[str]:
+    return ["-o", rng.choice(FORMATS)]
+
+
+def _explain(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input(["explain"])
+    _source(rng, snapshot, input)
+    input.arguments += _maybe(rng, 0.6, "-A") + _format(rng)
+    if rng.random() < 0.3:
+        input.arguments.append(rng.choice(("p", "pod", "default/pod", "pod/web", "lab/p01", "\x1b[2J", "", "a/b/c/d")))
+        input.arguments += _maybe(rng, 0.3, "--as-if-priority", rng.choice(("1", "-1", "9" * 30, "x")))
+    input.arguments += _maybe(rng, 0.1, "-l", rng.choice(("a=b", "a in (b", "!a", "=", "a" * 300)))
+    return input
+
+
+def _manifest(rng: random.Random, input: Input) -> None:
+    name = rng.choice(("m.yaml", "m.json", "-"))
+    kind = rng.random()
+    found = documents(WORKLOAD if kind < 0.6 else rng.choice(manifests()))
+    data = wrong(rng, found) if rng.random() < 0.7 else WORKLOAD.encode()
+    input.arguments += ["-f", name]
+    if name == "-":
+        input.stdin = data
+    else:
+        input.files[name] = data
+
+
+def _simulate(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input([rng.choice(("simulate", "simulate", "capacity"))])
+    _source(rng, snapshot, input)
+    _manifest(rng, input)
+    capacity = input.arguments[0] == "capacity"
+    input.arguments += ["--max", "20"] if capacity else _maybe(rng, 0.3, "--rollout") + _maybe(rng, 0.3, "--pending")
+    input.arguments += [*_format(rng), *_maybe(rng, 0.2, "-n", rng.choice(("shop", "", "\x00", "x" * 300)))]
+    input.arguments += _maybe(rng, 0.1, "--runs", "2", "--jobs", "1")
+    return input
+
+
+def _whatif(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input(["whatif", "scenario.yaml"])
+    _source(rng, snapshot, input)
+    names = [d["metadata"]["name"] for d in cluster(rng)[0] if d.get("kind") == "Node"] or ["node-1"]
+    steps = rng.sample(SCENARIO["steps"], rng.choice((1, 1, 2, 3)))
+    text = json.dumps({**SCENARIO, "steps": steps}).replace("node-1", rng.choice(names))
+    scenario = json.loads(text)
+    for step in scenario["steps"]:
+        if "apply" in step:
+            step["apply"]["manifests"] = documents(WORKLOAD)
+            step["apply"]["files"] = rng.choice(([], ["m.yaml"], ["/"], ["scenario.yaml"], ["\x00"]))
+        if "configure" in step:
+            step["configure"]["configuration"] = rng.choice(configurations())
+    input.files["scenario.yaml"] = wrong(rng, [scenario], padding=False)
+    input.files["m.yaml"] = wrong(rng, documents(WORKLOAD), padding=False)
+    input.arguments += _format(rng)
+    return input
+
+
+def _drain(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input(["drain"])
+    _source(rng, snapshot, input)
+    input.arguments += rng.choice((["-l", "kubernetes.io/os=linux"], ["-l", "!nope"], ["node-1"], ["-l", "a in ("]))
+    input.arguments += _format(rng)
+    return input
+
+
+def _failures(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input(["failures"])
+    _source(rng, snapshot, input)
+    input.arguments += [*rng.choice(([], ["--nodes"], ["--zones"], ["--pools"])), *_format(rng), "--jobs", "1"]
+    return input
+
+
+def _lint(rng: random.Random, snapshot: bytes) -> Input:
+    input = Input(["lint"])
+    name = rng.choice(("m.yaml", "m.yaml", "m.json", "-"))
+    found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
+    data = wrong(rng, found, padding=False)
+    if rng.random() < 0.85:
+        input.arguments.append(name)
+        input.stdin, input.files = (data, {}) if name == "-" else (b"", {name: data})
+    around = rng.random()
+    if around < 0.2:
+        input.arguments += ["--with-cluster", "c.json"]
+        input.files["c.json"] = wrong(rng, cluster(rng)[0])
+    elif around < 0.3:
+        input.arguments += ["--snapshot", "s.ksched"]
+        input.files["s.ksched"] = snapshot
+    elif around < 0.4:
+        input.arguments += ["--demo"]
+    if rng.random() < 0.25:
+        input.files[".kschedctl.yaml"] = wrong(rng, [SETTINGS], padding=False)
+    elif rng.random() < 0.15:
+        toml = b'[tool.kschedctl.lint]\nselect = ["ts-*"]\nfail-on = "error"\nseverity = {ts-missing = "note"}\n'
+        input.files["pyproject.toml"] = damaged(rng, toml)
+    if rng.random() < 0.2:
+        input.files["baseline.json"] = wrong(rng, [BASELINE], padding=False)
+        input.arguments += ["--baseline", "baseline.json"]
+    input.arguments += ["-o", rng.choice(LINT_FORMATS)]
+    return input
+
+
+def _config(rng: random.Random, snapshot: bytes) -> Input:
+    action = rng.choice(("check", "check", "view"))
+    data = wrong(rng, [rng.choice(configurations())], padding=False)
+    nodes = _maybe(rng, 0.2, "--nodes", rng.choice(("0", "5", "5000", "-1", "9" * 40)))
+    return Input(["config", action, "c.yaml", *nodes, "-o", rng.choice(LINT_FORMATS)], {"c.yaml": data})
+
+
+def _snapshot(rng: random.Random, snapshot: bytes) -> Input:
+    broken = {"s.ksched": damaged(rng, snapshot), "t.ksched": snapshot}
+    kind = rng.random()
+    if kind < 0.3:
+        return Input(["snapshot", "show", "s.ksched", *_format(rng)], broken)
+    if kind < 0.5:
+        return Input(["snapshot", "diff", "s.ksched", "t.ksched", *_format(rng)], broken)
+    input = Input(["snapshot", "save", "-o", "out.ksched", *_maybe(rng, 0.5, "--anonymize")])
+    _source(rng, snapshot, input)
+    return input
+
+
+def _others(rng: random.Random, snapshot: bytes) -> Input:
+    words = ("demo", "completion", "bash", "lint", "rules", "explain", "--help", "-o", "json", "--version", "\x00", "")
+    return Input(rng.sample(words, rng.choice((0, 1, 2, 3))))
+
+
+COMMANDS: dict[str, tuple[int, Callable[[random.Random, bytes], Input]]] = {
+    "explain": (26, _explain),
+    "simulate": (20, _simulate),
+    "whatif": (12, _whatif),
+    "drain": (5, _drain),
+    "failures": (4, _failures),
+    "lint": (20, _lint),
+    "config": (6, _config),
+    "snapshot": (6, _snapshot),
+    "others": (1, _others),
+}
+"""What is asked -> how often, of a hundred, and what makes the input."""

@@ -1,0 +1,167 @@
+"""Inputs run in this process and judged: exit code, traceback, form of the error, seconds, memory.
+
+Each batch runs in a child process, so that one that hangs, is killed or never gives its memory back ends alone.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+from corpus import Input, make
+
+from kschedctl.cli.main import main
+
+SECONDS, BYTES = 20, 1 << 30
+EXPECTED = {0, 1, 2, 3, 5}
+LONGEST_ERROR = 5000  # characters
+BATCH = 250
+
+
+class Result(NamedTuple):
+    """What became of an input; ``fault`` is empty where it is as it should be."""
+
+    number: int
+    code: int
+    seconds: float
+    memory: int
+    fault: str
+
+
+class TooLongError(BaseException):
+    """An input takes more than SECONDS."""
+
+
+def run_all(seed: str, numbers: Sequence[int], snapshot: bytes) -> Iterator[Result]:
+    """Each of these inputs, one after the other."""
+    left = list(numbers)
+    while left:
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(
+            target=_child, args=(seed, left[:BATCH], snapshot, theirs)
+        )
+        process.start()
+        theirs.close()
+        for number in left[:BATCH]:
+            result = _received(ours, number)
+            left.pop(0)
+            yield result
+            if result.code < 0:  # the child did not live to tell
+                process.kill()
+                break
+        process.join()
+
+
+def _received(connection: Connection, number: int) -> Result:
+    try:
+        if connection.poll(3 * SECONDS):
+            result: Result = connection.recv()
+            return result
+    except EOFError:
+        return Result(number, -1, 0, 0, "the process was killed")
+    return Result(number, -1, 3 * SECONDS, 0, "hangs")
+
+
+def _child(seed: str, numbers: Sequence[int], snapshot: bytes, connection: Connection) -> None:
+    for number in numbers:
+        connection.send(run(number, make(f"{seed}:{number}", snapshot)))
+
+
+def run(number: int, given: Input) -> Result:
+    """One input in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder, _inside(folder), _limits():
+        for name, data in given.files.items():
+            Path(name).write_bytes(data)
+        out, err = io.StringIO(), io.StringIO()
+        sys.stdin = io.TextIOWrapper(io.BytesIO(given.stdin))
+        before, began = _memory(reset=True), monotonic()
+        fault, code = "", 0
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                code = main([argument.encode("utf-8", "replace").decode() for argument in given.arguments])
+        except TooLongError:
+            fault = f"takes more than {SECONDS} s\n{traceback.format_exc()[-2000:]}"
+        except BaseException:
+            fault = f"leaves main:\n{traceback.format_exc()[-2000:]}"
+        seconds = monotonic() - began
+        memory = max(_memory() - before, 0)
+    return Result(number, code, seconds, memory, fault or _fault(code, memory, out.getvalue(), err.getvalue()))
+
+
+def _fault(code: int, memory: int, out: str, err: str) -> str:
+    last = err.rstrip("\n").rpartition("\n")[2]
+    if code not in EXPECTED:
+        return f"exit code {code}: {err[-600:]}"
+    if memory > BYTES:
+        return f"takes {memory >> 20} MiB"
+    if "Traceback" in err:
+        return "prints a traceback"
+    if code in (2, 3) and not last.startswith("error: "):
+        return f"exit code {code} without an error as the last line: {last[:200]!r}"
+    if len(last) > LONGEST_ERROR:
+        return f"an error of {len(last)} characters: {last[:200]!r}"
+    controls = [c for c in out + err if ord(c) < 32 and c not in "\n\t\r"]
+    return f"prints control characters: {controls[:5]}" if controls else ""
+
+
+@contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    before, stdin = os.getcwd(), sys.stdin
+    environment = {"HOME": folder, "KUBECONFIG": os.path.join(folder, "nope"), "COLUMNS": "100"}
+    kept = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    os.chdir(folder)
+    Path(".git").mkdir()  # settings are looked for no further up
+    try:
+        yield
+    finally:
+        os.chdir(before)
+        sys.stdin = stdin
+        for name, value in kept.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+@contextmanager
+def _limits() -> Iterator[None]:
+    """An input ends after SECONDS, and runs out of memory at twice BYTES."""
+
+    def end(signum: int, frame: object) -> None:
+        raise TooLongError
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if _LINUX else 0
+    if size:
+        resource.setrlimit(resource.RLIMIT_AS, (size + 2 * BYTES, hard))
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+_LINUX = sys.platform == "linux"
+
+
+def _memory(reset: bool = False) -> int:
+    """The most memory of this process in bytes since it was reset, where the system tells; ``reset``: now."""
+    if not _LINUX:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10

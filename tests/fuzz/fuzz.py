@@ -1,0 +1,80 @@
+"""Feeds every command with wrong input, in process: ``python tests/fuzz/fuzz.py --count 20000 --seed 1``.
+
+An input is a fault when it ends in exit code 4, leaves main, prints a traceback, or takes more than 20 s or 1 GiB. The
+same seed and number make the same input: ``--only NUMBER`` runs one and leaves its files in ``--keep``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+from corpus import TESTS, Input, make
+from driving import Result, run_all
+
+from kschedctl.cli.main import main as kschedctl
+
+
+def sound_snapshot() -> bytes:
+    """A snapshot of the demo cluster."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "demo.ksched"
+        kschedctl(["snapshot", "save", "--demo", "-q", "-o", str(path)])
+        return path.read_bytes()
+
+
+def keep(folder: Path, number: int, given: Input) -> None:
+    """Write an input where one can look at it."""
+    place = folder / str(number)
+    place.mkdir(parents=True, exist_ok=True)
+    for name, data in given.files.items():
+        (place / name).write_bytes(data)
+    (place / "stdin").write_bytes(given.stdin)
+    (place / "arguments").write_text(repr(given.arguments))
+
+
+def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None) -> list[Result]:
+    """The results of these inputs; faults are told at once, and kept in the folder."""
+    snapshot = sound_snapshot()
+    results = []
+    for result in run_all(seed, numbers, snapshot):
+        results.append(result)
+        if result.fault:
+            given = make(f"{seed}:{result.number}", snapshot)
+            print(f"{seed}:{result.number} {given.arguments[:12]}: {result.fault}", flush=True)
+            if folder:
+                keep(folder, result.number, given)
+    return results
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one input alone")
+    parser.add_argument("--keep", type=Path, help="a folder for the faulty inputs")
+    given = parser.parse_args()
+    numbers = range(given.start, given.start + given.count) if given.only is None else [given.only]
+    began = monotonic()
+    results = fuzz(given.seed, numbers, given.keep)
+    if given.only is not None and given.keep:
+        keep(given.keep, given.only, make(f"{given.seed}:{given.only}", sound_snapshot()))
+    slowest, largest = max(results, key=lambda r: r.seconds), max(results, key=lambda r: r.memory)
+    codes = ", ".join(f"{code}: {number}" for code, number in sorted(Counter(r.code for r in results).items()))
+    print(f"{len(results)} inputs in {monotonic() - began:.0f} s; exit codes {codes}")
+    print(f"slowest {slowest.seconds:.1f} s (number {slowest.number})", end=", ")
+    print(f"largest {largest.memory >> 20} MiB (number {largest.number})")
+    faults = sum(bool(result.fault) for result in results)
+    print(f"{faults} faults")
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(TESTS))
+    sys.exit(main())
