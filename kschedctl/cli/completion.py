@@ -66,7 +66,7 @@ def _commands() -> Iterator[tuple[str, Described]]:
         command = load(name)
         inner = getattr(command, "commands", {})
         parameters = [p for c in (inner.values() or [command]) for p in c.params]
-        options = [_option(p) for p in parameters if p.param_type_name == "option"]
+        options = [_option(p) for p in parameters if p.param_type_name == "option" and not p.hidden]
         choices = [p.metavar for p in parameters if p.param_type_name == "argument" and "|" in p.metavar]
         words = [*inner, *(word for metavar in choices for word in re.findall(r"(?<![\w…])[a-z]+(?![\w…])", metavar))]
         yield name, Described(summary, list(dict.fromkeys(options)), words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ from kschedctl.cli.source import in_context
 from kschedctl.cli.watching import watched
 from kschedctl.cli.world import World, read_world
 from kschedctl.cluster import Cluster
+from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import UsageError
 from kschedctl.render.page import names
 from kschedctl.reports.explanation import Explanation
@@ -151,7 +153,16 @@ def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     arguments = [*source.arguments(), *scope.arguments()]
     waiting, where = found_pods.pending(cluster, scope), found_pods.describe(scope)
-    report = pending_pods(Scheduler(cluster), waiting, where, lambda pod: command_line("explain", pod, arguments))
+    report = pending_pods(
+        Scheduler(cluster), waiting, where, lambda pod: command_line("explain", pod, arguments), _now(cluster, source)
+    )
     if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
         return report
     return altered(report, hints=(command_line("explain", "-A", source.arguments()),))
+
+
+def _now(cluster: Cluster, source: Source) -> str:
+    """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
+    if source.demo:
+        return DEMO_TIME
+    return cluster.picture.read_at if cluster.picture else datetime.now(UTC).isoformat(timespec="seconds")

@@ -195,10 +195,14 @@ class Output:
 class View(Output):
     """The same for answers that are about single nodes."""
 
-    nodes: Annotated[bool, typer.Option("--nodes", help="Show every node, not only the nearest to fitting.")] = False
+    each_node: Annotated[
+        bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
+    ] = False
+    nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
+    """The name that --each-node once had."""
 
     def _all_nodes(self) -> bool:
-        return self.nodes
+        return self.each_node or self.nodes
 
 
 def _width(wide: bool) -> int:

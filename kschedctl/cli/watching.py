@@ -12,6 +12,7 @@ from kschedctl.cli.source import connection, tell, wishes
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pending import PendingPods
 
 DATA = (Format.JSON.value, Format.YAML.value, Format.NAME.value)
 
@@ -47,7 +48,10 @@ def _verdict(answer: Answer) -> object:
     document = answer.document
     if isinstance(document, Explanation):
         chosen = document.preemption.tied if document.preemption else ()
-        return document.verdict, document.headline, document.message, document.best, chosen, document.not_replayed
+        line = document.message or document.headline  # the headline tells amounts, which change all the time
+        return document.verdict, line, document.best, chosen, document.not_replayed
+    if isinstance(document, PendingPods):
+        return tuple((group.verdict, group.cause, group.pods) for group in document.groups), document.hints
     return answer.text()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+DEMO_TIME = "2026-05-06T09:12:00Z"
+"""When the demo cluster is looked at: a while after its youngest pods came."""
 
 
 def files() -> list[Path]:

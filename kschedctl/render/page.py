@@ -145,7 +145,9 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def shown_first(rows: Sequence[Row], limit: int | None, how: str = "--nodes shows all") -> tuple[tuple[Row, ...], str]:
+def shown_first(
+    rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all"
+) -> tuple[tuple[Row, ...], str]:
     """The first rows, and a note of how many are left out; a remainder of a few rows is not worth leaving out."""
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""

@@ -35,8 +35,11 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 
 def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     """Nothing when preemption did not come up."""
-    if report is None:
-        return ()
+    if report is None or (report.eligible and not report.candidates and not report.why):
+        return ()  # kube-scheduler's message tells why it does not help
+    if report.terminating:
+        gone = Bullets(report.terminating)
+        return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
     title = "Preemption" if report.asked else "Preemption, for which the scheduler does not ask here"
     if not report.eligible:
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))

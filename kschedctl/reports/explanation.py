@@ -79,6 +79,35 @@ class NodeReport(Document, frozen=True):
     total: int | None = None
 
 
+class NodeGroup(Document, frozen=True):
+    """Nodes that are refused for the same reasons, and the node ``pools`` that they are of.
+
+    ``such_as``: two of them, the nearest to fitting first; the ``refusals`` are those of that one.
+    """
+
+    nodes: int
+    pools: tuple[str, ...]
+    such_as: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+
+
+class Cause(Document, frozen=True):
+    """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
+    leave, and of these those that no taint or cordon keeps it from, where there are such.
+
+    ``nodes``: how many of the ``within`` nodes within reach it stands against; where none is, ``within`` is 0 and all
+    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there. ``plugin`` and ``reason`` are
+    kube-scheduler's.
+    """
+
+    plugin: str
+    reason: str
+    nodes: int
+    within: int
+    nearest: str = ""
+    fact: str = ""
+
+
 class VictimReport(Document, frozen=True):
     """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
 
@@ -125,7 +154,8 @@ class PreemptionReport(Document, frozen=True):
     ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
     ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
     ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
-    after so many candidates, from a random node on; here every node is tried.
+    after so many candidates, from a random node on; here every node is tried. While preemption is under way, the pod is
+    ``nominated`` for a node on which the ``terminating`` pods make room for it.
     """
 
     asked: bool
@@ -137,6 +167,8 @@ class PreemptionReport(Document, frozen=True):
     decided_by: str = ""
     unhelpful: dict[str, int] = {}
     limit: int = 0
+    nominated: str = ""
+    terminating: tuple[str, ...] = ()
 
 
 class Explanation(Document, frozen=True):
@@ -148,7 +180,8 @@ class Explanation(Document, frozen=True):
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
     ``unknown`` the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
-    ``nodes``: the feasible ones by score, then those that lack least.
+    ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
+    then those within reach that lack least; ``groups``: the refused ones by what refuses them.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     """
 
@@ -175,8 +208,10 @@ class Explanation(Document, frozen=True):
     weights: dict[str, int] = {}
     total: dict[str, int] = {}
     best: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
     eliminations: tuple[Elimination, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     volumes: dict[str, VolumesReport] = {}
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     preemption: PreemptionReport | None = None

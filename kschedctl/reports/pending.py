@@ -6,10 +6,25 @@ from kschedctl.reports.explanation import Document
 from kschedctl.reports.unknown import UnknownKind
 
 
-class PendingGroup(Document, frozen=True):
-    """Pods that wait for the same reasons.
+class PendingPod(Document, frozen=True):
+    """One of them: ``headline`` is the answer for it in a line, ``message`` kube-scheduler's own words.
 
-    ``cause`` is told of the first of them, as is ``message``, kube-scheduler's own; ``next`` is a command.
+    ``age``: since it was ``created``, as kubectl tells it, empty where that is not known.
+    """
+
+    pod: str
+    workload: str
+    headline: str
+    message: str | None = None
+    created: str = ""
+    age: str = ""
+
+
+class PendingGroup(Document, frozen=True):
+    """Pods with the same dominant ``cause``, the oldest first; numbers differ between them, and are told for each.
+
+    ``message``: kube-scheduler's own where all have the same; ``age`` is that of the oldest; ``workloads``: those that
+    the pods belong to; ``next``: a command about the first pod.
     """
 
     verdict: str
@@ -17,6 +32,9 @@ class PendingGroup(Document, frozen=True):
     message: str | None
     pods: tuple[str, ...]
     next: str
+    age: str = ""
+    workloads: tuple[str, ...] = ()
+    members: tuple[PendingPod, ...] = ()
 
 
 class PendingPods(Document, frozen=True):

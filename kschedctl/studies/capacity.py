@@ -24,6 +24,7 @@ from kschedctl.studies.manifests import sort_out
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.studies.reach import obstacles
 from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
 
@@ -170,7 +171,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         domains=per_domain(view, placed, domain_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
-        eliminations=eliminations(stopped) if stopped else (),
+        eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
         headroom=headroom(view, before),
         unknown=of_simulation(simulation),
     )

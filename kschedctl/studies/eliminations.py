@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from kschedctl.reports.explanation import Elimination, NearestMiss, NodeReport, Refusal
+from kschedctl.reports.explanation import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Bools, PluginVerdict
 from kschedctl.snapshot.node_order import zone_key
+from kschedctl.studies.reach import Distances, Obstacle, Standing, standing
 
 POOL_NAMES = (
     "nodepool",
@@ -27,37 +25,63 @@ POOL_NAMES = (
     "pool",
 )
 """What follows the slash in the labels by which providers and people name a node pool, the most specific first."""
-
-Distances = npt.NDArray[np.float64]
-
-
-class _Group(NamedTuple):
-    """The nodes (N,) that the scheduler reports for one reason, and what lies behind it."""
-
-    plugin: str
-    reason: str
-    mask: Bools
-    fact: Callable[[int], str] | None
-    distance: Distances | None
+NAMES_TOLD = 2
+"""Of a group of nodes so many are named."""
 
 
-def eliminations(cycle: Cycle) -> tuple[Elimination, ...]:
-    """The reported reasons, the most frequent first, each with the node that is nearest to passing."""
-    refusals = _refusal_counts(cycle)
-    found = [_elimination(group, refusals, cycle) for group in _merged(_groups(cycle))]
-    return tuple(sorted(found, key=lambda e: (-e.nodes, e.reason)))
+def eliminations(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
+    """The reported reasons, those against nodes within reach first, each with the node that is nearest to passing."""
+    stands = standing(found, len(cycle.view.nodes))
+    made = [_elimination(same, stands, cycle) for same in by_reason(o for o in found if o.reported.any())]
+    return tuple(e for _, e in sorted(made, key=lambda pair: (pair[0], -pair[1].nodes, pair[1].reason)))
 
 
-def node_reports(cycle: Cycle) -> tuple[NodeReport, ...]:
-    """Every node: the feasible ones by score, then the refused ones, those that fail one thing only first."""
+def by_reason(found: Iterable[Obstacle]) -> list[list[Obstacle]]:
+    """Those of one reason together: a plugin may give it once for nodes that are full and once for small ones."""
+    reasons: dict[tuple[str, str], list[Obstacle]] = {}
+    for obstacle in found:
+        reasons.setdefault((obstacle.plugin, obstacle.reason), []).append(obstacle)
+    return list(reasons.values())
+
+
+def _elimination(same: list[Obstacle], stands: Standing, cycle: Cycle) -> tuple[int, Elimination]:
+    """How far out of reach the nearest of the nodes is, and the elimination."""
+    rows = stands.nearest(np.logical_or.reduce([obstacle.reported for obstacle in same]), own_distance(same))
+    nearest = int(rows[0])
+    fact = fact_of(same, nearest)
+    return int(stands.level[nearest]), Elimination(
+        plugin=same[0].plugin,
+        reason=same[0].reason,
+        nodes=len(rows),
+        only=int((stands.against[rows] == 1).sum()),
+        nearest=NearestMiss(cycle.view.nodes.names[nearest], fact) if fact else None,
+    )
+
+
+def own_distance(same: Sequence[Obstacle]) -> Distances:
+    """(N,): how far each node is from passing what one reason is about; 0 where that cannot be told."""
+    distance = np.zeros(len(same[0].mask), np.float64)
+    for obstacle in same:
+        if obstacle.distance is not None:
+            distance = np.where(obstacle.mask, obstacle.distance, distance)
+    return distance
+
+
+def fact_of(same: Iterable[Obstacle], row: int) -> str:
+    """What stands behind a reason on a node."""
+    return next((o.fact(row) for o in same if o.fact and o.mask[row]), "")
+
+
+def node_reports(found: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
+    """Every node: the feasible ones by score, then the refused ones, those within reach that lack least first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    count, distance = _refusal_counts(cycle), _first_distance(cycle)
+    stands = standing(found, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
-    order = np.lexsort((distance, count, -score, score < 0))
-    return tuple(_node(cycle, row, totals) for row in order.tolist())
+    order = np.lexsort((stands.distance, stands.against, stands.level, -score, score < 0))
+    return tuple(_node(found, cycle, row, totals) for row in order.tolist())
 
 
-def _node(cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
+def _node(found: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
     node = cycle.view.nodes.objects[row]
     labels = node.metadata.labels
     return NodeReport(
@@ -65,9 +89,15 @@ def _node(cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
         zone=zone_key(node)[1],
         pool=pool_of(labels),
         feasible=row in totals,
-        refusals=() if row in totals else tuple(_refusals(cycle, row)),
+        refusals=() if row in totals else _refusals(found, row),
         total=totals.get(row),
     )
+
+
+def _refusals(found: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
+    """What the scheduler reports of a node, then what else would refuse it."""
+    against = sorted((o for o in found if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
+    return tuple(Refusal(o.plugin if o.looked_at else "", o.reason, fact_of([o], row)) for o in against)
 
 
 def pool_of(labels: Mapping[str, str]) -> str:
@@ -76,76 +106,18 @@ def pool_of(labels: Mapping[str, str]) -> str:
     return next((by_name[name] for name in POOL_NAMES if name in by_name), "")
 
 
-def _refusals(cycle: Cycle, row: int) -> Iterator[Refusal]:
-    """What the scheduler reports of a node, then what else would refuse it."""
-    reported = ""
-    if not cycle.considered[row]:
-        yield from (Refusal("", reason) for reason in cycle.absent_status().reasons)
-    elif not cycle.filter.passing[row]:
-        reported = cycle.filter.order[cycle.filter.first[row]]
-        crowded = cycle.filter.by_nominated[row]
-        yield from _of(reported, (cycle.filter.with_nominated if crowded else cycle.filter.verdicts)[reported], row)
-    for plugin, verdict in cycle.filter.verdicts.items():
-        if plugin != reported and verdict.refused[row]:
-            yield from _of(plugin, verdict, row)
-
-
-def _of(plugin: str, verdict: PluginVerdict, row: int) -> Iterator[Refusal]:
-    for rejection in verdict.rejections:
-        if rejection.mask[row]:
-            yield Refusal(plugin, rejection.reason, rejection.fact(row) if rejection.fact else "")
-
-
-def _refusal_counts(cycle: Cycle) -> npt.NDArray[np.int64]:
-    """(N,): how many things stand against each node."""
-    count = np.zeros(len(cycle.view.nodes), np.int64)
-    for verdict in cycle.filter.verdicts.values():
-        for rejection in verdict.rejections:
-            count += rejection.mask
-    return np.maximum(count, (~cycle.considered | ~cycle.filter.passing).astype(np.int64))
-
-
-def _first_distance(cycle: Cycle) -> Distances:
-    """(N,): how far each node is from passing what it is reported for; 0 where that cannot be told."""
-    distance = np.zeros(len(cycle.view.nodes), np.float64)
-    for group in _groups(cycle):
-        if group.distance is not None:
-            distance = np.where(group.mask, group.distance, distance)
-    return distance
-
-
-def _groups(cycle: Cycle) -> Iterator[_Group]:
-    if not cycle.considered.all():
-        for reason in cycle.absent_status().reasons:
-            yield _Group(cycle.pre_filter.plugin, reason, ~cycle.considered, None, None)
-    for plugin, verdict, mine in cycle.filter.reported():
-        for rejection in verdict.rejections:
-            mask = rejection.mask & mine & cycle.considered
-            if mask.any():
-                yield _Group(plugin, rejection.reason, mask, rejection.fact, rejection.distance)
-
-
-def _merged(groups: Iterator[_Group]) -> list[list[_Group]]:
-    """Groups of one reason together: a plugin may yield it once for nodes that are full and once for small ones."""
-    by_reason: dict[tuple[str, str], list[_Group]] = {}
-    for group in groups:
-        by_reason.setdefault((group.plugin, group.reason), []).append(group)
-    return list(by_reason.values())
-
-
-def _elimination(groups: list[_Group], refusals: npt.NDArray[np.int64], cycle: Cycle) -> Elimination:
-    mask = np.logical_or.reduce([group.mask for group in groups])
-    distance = np.zeros(len(mask), np.float64)
-    for group in groups:
-        if group.distance is not None:
-            distance = np.where(group.mask, group.distance, distance)
-    rows = np.flatnonzero(mask)
-    nearest = int(rows[np.lexsort((distance[rows], refusals[rows]))[0]])
-    fact = next((group.fact for group in groups if group.mask[nearest]), None)
-    return Elimination(
-        plugin=groups[0].plugin,
-        reason=groups[0].reason,
-        nodes=len(rows),
-        only=int((refusals[rows] == 1).sum()),
-        nearest=NearestMiss(cycle.view.nodes.names[nearest], fact(nearest)) if fact else None,
+def node_groups(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
+    """The refused nodes, those together that are refused for the same reasons, in the order of the nearest of each."""
+    groups: dict[object, list[NodeReport]] = {}
+    for node in nodes:
+        if node.refusals:
+            groups.setdefault(tuple((r.plugin, r.reason) for r in node.refusals), []).append(node)
+    return tuple(
+        NodeGroup(
+            nodes=len(same),
+            pools=tuple(dict.fromkeys(node.pool for node in same if node.pool)),
+            such_as=tuple(node.name for node in same[:NAMES_TOLD]),
+            refusals=same[0].refusals,
+        )
+        for same in groups.values()
     )

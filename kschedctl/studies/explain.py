@@ -24,9 +24,12 @@ from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.advice import advice, headline
-from kschedctl.studies.eliminations import eliminations, node_reports
+from kschedctl.studies.causes import causes
+from kschedctl.studies.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.manifests import sort_out
+from kschedctl.studies.once_kept_away import kept_away
 from kschedctl.studies.preemption_report import preemption_report
+from kschedctl.studies.reach import obstacles
 from kschedctl.studies.reservations import devices_by_node, volumes_by_node
 from kschedctl.studies.stand_in import StandIn, created
 from kschedctl.studies.unknown import VICTIMS, WHEN_SCHEDULABLE, WHEN_UNSCHEDULABLE, said, together, unknown_kinds
@@ -122,7 +125,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
         report = Explanation(pod=pod.key, verdict=verdict, headline=line, **_common(scheduler, pod))
         return replace(report, advice=advice(report, pod))
     report = _with_unknown(_document(scheduler.cycle(framework, pod), scheduler, framework), unknown)
-    return replace(report, headline=headline(report), advice=advice(report, pod))
+    first = tuple(kept_away(scheduler, framework, pod, report)) if report.verdict == "Unschedulable" else ()
+    return replace(report, headline=headline(report), advice=(*first, *advice(report, pod)))
 
 
 def as_events(report: Explanation) -> Explanation:
@@ -166,6 +170,8 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
     stuck = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
     scores = cycle.scores
+    found = obstacles(cycle)
+    nodes = node_reports(found, cycle)
     return Explanation(
         pod=cycle.info.pod.key,
         verdict=_verdict(cycle),
@@ -189,8 +195,10 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         weights={name: framework.profile.weights[name] for name in scores.raw},
         total={names[row]: total for row, total in zip(scores.rows.tolist(), scores.total.tolist(), strict=True)},
         best=tuple(names[row] for row in scores.best.tolist()),
-        eliminations=eliminations(cycle),
-        nodes=node_reports(cycle),
+        causes=causes(found, cycle) if stuck else (),
+        eliminations=eliminations(found, cycle),
+        nodes=nodes,
+        groups=node_groups(nodes),
         volumes=volumes_by_node(cycle),
         allocations=devices_by_node(cycle),
         preemption=preemption_report(post_filter, cycle) if stuck and names else None,

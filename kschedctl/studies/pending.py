@@ -7,27 +7,34 @@ from collections.abc import Callable, Iterable, Mapping
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE
-from kschedctl.reports.pending import PendingGroup, PendingPods
+from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.ages import age
+from kschedctl.studies.edits import workload_of
 from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.unknown import VERDICT, together
 
-"""The verdicts of pods that have a node or would get one."""
+FITS = "a node fits now, for each by itself"
+UNDER_WAY = "preemption is under way"
 
 
-def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str]) -> PendingPods:
-    """The pods by cause, those that do not schedule first.
+def pending_pods(
+    scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str], now: str = ""
+) -> PendingPods:
+    """The pods by their dominant cause, those that do not schedule first.
 
-    ``scope`` says where was looked; ``command`` gives the command that explains a ``namespace/name``.
+    ``scope`` says where was looked; ``command`` gives the command that explains a ``namespace/name``; ``now``: the RFC
+    3339 time at which ages are taken, empty for none.
     """
+    pods = list(pods)
     found = explain_all(scheduler, pods)
     not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
     unknown = together((*(report.unknown for report in found.values()), _of_nothing(scheduler)))
     certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
     return PendingPods(
         scope=scope,
-        groups=_groups(found, command),
+        groups=_groups(pods, found, command, now),
         not_replayed=tuple(not_replayed),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,
@@ -53,30 +60,47 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     return found
 
 
-def _groups(found: Mapping[str, Explanation], command: Callable[[str], str]) -> tuple[PendingGroup, ...]:
-    alike: dict[object, list[str]] = {}
-    for key, report in found.items():
-        alike.setdefault(_cause(report), []).append(key)
-    made = [_group(tuple(pods), found[pods[0]], command) for pods in alike.values()]
-    return tuple(sorted(made, key=lambda group: (group.verdict == "Schedulable", -len(group.pods))))
+def _groups(
+    pods: Iterable[Pod], found: Mapping[str, Explanation], command: Callable[[str], str], now: str
+) -> tuple[PendingGroup, ...]:
+    alike: dict[object, list[Pod]] = {}
+    for pod in pods:
+        alike.setdefault((found[pod.key].verdict, _cause(found[pod.key])), []).append(pod)
+    made = [_group(sorted(same, key=_created), found, command, now) for same in alike.values()]
+    return tuple(sorted(made, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
-def _group(pods: tuple[str, ...], first: Explanation, command: Callable[[str], str]) -> PendingGroup:
-    return PendingGroup(first.verdict, _words(first), first.message, pods, command(pods[0]))
+def _group(pods: list[Pod], found: Mapping[str, Explanation], command: Callable[[str], str], now: str) -> PendingGroup:
+    reports = [found[pod.key] for pod in pods]
+    messages = {report.message for report in reports}
+    members = tuple(_member(pod, found[pod.key], now) for pod in pods)
+    return PendingGroup(
+        verdict=reports[0].verdict,
+        cause=_cause(reports[0]),
+        message=messages.pop() if len(messages) == 1 else None,
+        pods=tuple(pod.key for pod in pods),
+        next=command(pods[0].key),
+        age=members[0].age,
+        workloads=tuple(dict.fromkeys(member.workload for member in members)),
+        members=members,
+    )
 
 
-def _cause(report: Explanation) -> object:
-    """What two pods must share to be one group: the reasons, whatever the number of nodes; else the whole answer."""
+def _created(pod: Pod) -> tuple[bool, str]:
+    """The oldest first, those of unknown age last."""
+    created = pod.metadata.creation_timestamp or ""
+    return not created, created
+
+
+def _member(pod: Pod, report: Explanation, now: str) -> PendingPod:
+    created = pod.metadata.creation_timestamp or ""
+    return PendingPod(pod.key, workload_of(pod), report.headline, report.message, created, age(created, now))
+
+
+def _cause(report: Explanation) -> str:
+    """The dominant cause, without numbers that are of one pod alone."""
     if report.verdict == "Schedulable":
-        return report.verdict
-    return report.verdict, frozenset((e.plugin, e.reason) for e in report.eliminations) or report.headline
-
-
-def _words(report: Explanation) -> str:
-    """The cause in a line: the reasons, those first that alone keep the most nodes from fitting."""
-    if report.verdict == "Schedulable":
-        return "a node fits now, for each by itself"
-    telling = sorted(report.eliminations, key=lambda e: (-e.only, -e.nodes))
-    if report.verdict != "Unschedulable" or not telling:
-        return report.headline
-    return ", ".join(f"{e.nodes:,} {e.reason}" for e in telling)
+        return FITS
+    if report.preemption is not None and report.preemption.terminating:
+        return UNDER_WAY
+    return report.causes[0].reason if report.causes and report.verdict == "Unschedulable" else report.headline

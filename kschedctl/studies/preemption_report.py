@@ -8,7 +8,7 @@ from kschedctl.scheduler.candidates import Candidate
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
+from kschedctl.scheduler.plugins.default_preemption import TERMINATING, DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption import budgets_of
 from kschedctl.snapshot.snapshot import Snapshot
@@ -28,6 +28,7 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         return None
     found = result.report
     names = view.nodes.names
+    going = terminating(cycle) if found.why == TERMINATING else ()
     return PreemptionReport(
         asked=asked,
         eligible=found.eligible,
@@ -38,7 +39,17 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         decided_by=found.choice.decided_by if found.choice else "",
         unhelpful=dict(found.unhelpful),
         limit=found.wanted,
+        nominated=cycle.info.pod.status.nominated_node_name if going else "",
+        terminating=going,
     )
+
+
+def terminating(cycle: Cycle) -> tuple[str, ...]:
+    """The pods of lower priority that are going from the node for which the pod is nominated."""
+    view, priority = cycle.view, cycle.info.priority
+    row = view.nodes.index[cycle.info.pod.status.nominated_node_name]
+    leaving = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
+    return tuple(view.pods.objects[p].key for p in leaving if view.pods.infos[view.pods.info[p]].priority < priority)
 
 
 def _ask(cycle: Cycle) -> PostFilterResult:

@@ -246,7 +246,7 @@ def test_several_pods_at_once(run: Run, write: Write) -> None:
         code, out, _ = run("explain", *words, "-f", cluster)
         assert code == 1
         assert out.startswith("2 of 3 pods have a node or would get one, each by itself")
-        assert "default/a Unschedulable: 0/1 nodes are available: 1 Insufficient cpu." in " ".join(out.split())
+        assert "default/a Unschedulable: Insufficient cpu (n1: cpu: 9 requested, 4 free of 4" in " ".join(out.split())
     document = explained(run, "a", "b", "-f", cluster)
     assert document["kind"] == "Explanations"
     assert [each["pod"] for each in document["explanations"]] == ["default/a", "default/b"]

@@ -121,7 +121,10 @@ def test_tables_fit_the_width_and_lose_nothing(
     taints = [{"key": "example.com/dedicated-to-a-team", "value": "payments", "effect": "NoSchedule"}]
     file = write(*(node(name, "1", taints=taints) for name in names), pod("web", "2"))
     monkeypatch.setenv("COLUMNS", str(columns))
-    out = run("explain", "web", "-f", file).out
+    grouped = run("explain", "web", "-f", file).out
+    assert "3" in grouped
+    assert max(map(len, grouped.splitlines())) <= columns
+    out = run("explain", "web", "-f", file, "--each-node").out
     assert max(map(len, out.splitlines())) <= columns
     squeezed = re.sub(r"\s+", "", out)
     assert all(name in squeezed or columns == 40 for name in names)

@@ -8,6 +8,7 @@ from kschedctl.reports.explanation import (
     Elimination,
     Explanation,
     NearestMiss,
+    NodeGroup,
     NodeReport,
     PreemptionReport,
     PreFilterReport,
@@ -16,7 +17,7 @@ from kschedctl.reports.explanation import (
     VictimReport,
     VolumesReport,
 )
-from kschedctl.reports.pending import PendingGroup, PendingPods
+from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 
 HOSTILE = "\x1b[2J\x9b31m\u202egnp[bold]|`x` <img src=x> @ops #1 https://evil.example\nnew\tline\x07"
 
@@ -26,7 +27,7 @@ TAINT = Refusal("TaintToleration", "node(s) had untolerated taint(s)", "taint gp
 UNSCHEDULABLE = Explanation(
     pod="shop/web",
     verdict="Unschedulable",
-    headline="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
+    headline="Insufficient cpu (all 3 nodes within reach, nearest n3: cpu: 2 requested, 1 free of 4)",
     message="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
     advice=("Ask for less cpu",),
     not_replayed=("plugin Custom",),
@@ -35,10 +36,14 @@ UNSCHEDULABLE = Explanation(
         Elimination("TaintToleration", TAINT.reason, 1, 0, NearestMiss("n1", TAINT.fact)),
     ),
     nodes=(
-        NodeReport("n2", "zone-a", "general", False, (CPU,)),
         NodeReport("n3", "zone-b", "general", False, (CPU,)),
+        NodeReport("n2", "zone-a", "general", False, (CPU,)),
         NodeReport("n1", "zone-a", "gpu", False, (TAINT, CPU)),
-        NodeReport("n4", "zone-a", "gpu", False, (CPU, TAINT)),
+        NodeReport("n4", "zone-a", "gpu", False, (TAINT, CPU)),
+    ),
+    groups=(
+        NodeGroup(2, ("general",), ("n3", "n2"), (CPU,)),
+        NodeGroup(2, ("gpu",), ("n1", "n4"), (TAINT, CPU)),
     ),
     preemption=PreemptionReport(
         asked=True,
@@ -114,8 +119,30 @@ GATED = Explanation(
 PENDING = PendingPods(
     scope="in all namespaces",
     groups=(
-        PendingGroup("Unschedulable", "3 Insufficient cpu", "0/3 …", ("a/x", "a/y", "b/z"), "kschedctl explain a/x"),
-        PendingGroup("Schedulable", "a node fits now", None, ("c/w",), "kschedctl explain c/w"),
+        PendingGroup(
+            "Unschedulable",
+            "Insufficient cpu",
+            None,
+            ("a/x", "a/y", "b/z"),
+            "kschedctl explain a/x",
+            "3d4h",
+            ("Deployment a/web", "Pod b/z"),
+            (
+                PendingPod("a/x", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "3d4h"),
+                PendingPod("a/y", "Deployment a/web", "Insufficient cpu (all 3 nodes)", "0/3 …", "", "2h"),
+                PendingPod("b/z", "Pod b/z", "Insufficient cpu (n1, the only node within reach)", "0/3 …", "", "5m"),
+            ),
+        ),
+        PendingGroup(
+            "Schedulable",
+            "a node fits now",
+            None,
+            ("c/w",),
+            "kschedctl explain c/w",
+            "91m",
+            ("Job c/w",),
+            (PendingPod("c/w", "Job c/w", "would be scheduled: node n1", None, "", "91m"),),
+        ),
     ),
 )
 
@@ -129,6 +156,7 @@ HOSTILE_REPORT = Explanation(
     queue={HOSTILE: StatusReport("Unschedulable", (HOSTILE,))},
     eliminations=(Elimination(HOSTILE, HOSTILE, 1, 1, NearestMiss(HOSTILE, HOSTILE)),),
     nodes=(NodeReport(HOSTILE, HOSTILE, HOSTILE, False, (Refusal(HOSTILE, HOSTILE, HOSTILE),)),),
+    groups=(NodeGroup(2, (HOSTILE,), (HOSTILE,), (Refusal(HOSTILE, HOSTILE, HOSTILE),)),),
     weighted={HOSTILE: {HOSTILE: 1}},
     score={HOSTILE: {HOSTILE: 1}},
     normalized={HOSTILE: {HOSTILE: 1}},
@@ -148,4 +176,19 @@ HOSTILE_REPORT = Explanation(
     ),
 )
 
-HOSTILE_PENDING = PendingPods(HOSTILE, (PendingGroup(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE),), (HOSTILE,))
+HOSTILE_PENDING = PendingPods(
+    HOSTILE,
+    (
+        PendingGroup(
+            HOSTILE,
+            HOSTILE,
+            HOSTILE,
+            (HOSTILE, "a/b"),
+            HOSTILE,
+            HOSTILE,
+            (HOSTILE,),
+            (PendingPod(HOSTILE, HOSTILE, HOSTILE), PendingPod(HOSTILE, HOSTILE, "other")),
+        ),
+    ),
+    (HOSTILE,),
+)

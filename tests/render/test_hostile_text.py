@@ -59,7 +59,7 @@ def test_data_forms_read_back_the_same(document: Document) -> None:
 def test_markdown_specials_stand_in_code_spans(document: Document) -> None:
     text = RENDERERS["markdown"](document, Style())
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
-    assert not re.search(r"[<@#\[]|https", outside.replace("### ", ""))
+    assert not re.search(r"[<@#\[]|https", outside.replace("### ", "").replace("<br>", ""))
 
 
 def test_markdown_table_keeps_its_columns() -> None:

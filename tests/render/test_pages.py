@@ -7,12 +7,12 @@ from importlib import import_module
 
 import pytest
 from msgspec.structs import replace
-from reports import BINDING, GATED, PENDING, SCHEDULABLE, UNSCHEDULABLE
+from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 
 from kschedctl.cli.options import Format
 from kschedctl.render.page import Style, shown_first
 from kschedctl.render.renderers import PAGES, RENDERERS
-from kschedctl.reports.explanation import Explanation, PreemptionReport
+from kschedctl.reports.explanation import Explanation, NodeGroup, PreemptionReport, Refusal
 
 
 def text(report: object, **style: object) -> str:
@@ -30,41 +30,50 @@ def test_every_format_has_a_renderer() -> None:
     assert set(Format) <= set(RENDERERS)
 
 
-def test_verdict_and_the_scheduler_s_message_come_first() -> None:
-    first = text(UNSCHEDULABLE).split("\n")[0]
-    assert first == f"shop/web Unschedulable: {UNSCHEDULABLE.message}"
+def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
+    first, second = text(UNSCHEDULABLE).split("\n")[:2]
+    assert first == f"shop/web Unschedulable: {UNSCHEDULABLE.headline}"
+    assert second == f"kube-scheduler: {UNSCHEDULABLE.message}"
+    same = replace(UNSCHEDULABLE, headline=UNSCHEDULABLE.message)
+    assert text(same).count(UNSCHEDULABLE.message or "?") == 1
 
 
-def test_eliminations_count_nodes_and_name_the_nearest_miss() -> None:
-    rows = section(text(UNSCHEDULABLE), "Why nodes are refused")
-    assert rows[1].split() == [
-        "3",
-        "2",
-        "NodeResourcesFit",
-        "Insufficient",
-        "cpu",
-        "n3:",
-        "cpu:",
-        "2",
-        "requested,",
-        "1",
-        "free",
-        "of",
-        "4",
-    ]
-    narrow = section(text(UNSCHEDULABLE, width=80), "Why nodes are refused")
-    assert narrow[2].strip() == "nearest: n3: cpu: 2 requested, 1 free of 4"
+def test_reasons_count_nodes_and_those_that_they_alone_refuse() -> None:
+    for width in (80, 160):
+        rows = [
+            re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE, width=width), "Why nodes are refused")
+        ]
+        assert rows[1:] == [
+            ["3", "2", "NodeResourcesFit", "Insufficient cpu"],
+            ["1", "0", "TaintToleration", "node(s) had untolerated taint(s)"],
+        ]
 
 
-def test_nodes_that_lack_least_come_first_and_all_refusals_are_told() -> None:
-    rows = section(text(UNSCHEDULABLE), "Refused nodes")[1:]
-    assert [row.split()[0] for row in rows] == ["n3", "n2", "n1", "n4"]
-    assert "taint gpu:NoSchedule is not tolerated" in rows[2]
-    assert rows[2].endswith("NodeResourcesFit")
-    assert "zone-a/gpu" in rows[3]
-    assert rows[3].endswith("TaintToleration")
-    wide = section(text(UNSCHEDULABLE, wide=True), "All nodes")
-    assert wide[3].endswith("NodeResourcesFit: cpu: 2 requested, 1 free of 4")
+def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
+    """How many, of which pools, two names, and what stands against the first of them."""
+    rows = [re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE), "Refused nodes")]
+    assert rows[1] == ["2", "general", "n3, n2", "NodeResourcesFit", "n3: cpu: 2 requested, 1 free of 4"]
+    assert rows[2][:4] == ["2", "gpu", "n1, n4", "TaintToleration"]
+    assert rows[2][4:] == ["n1: taint gpu:NoSchedule is not tolerated", "NodeResourcesFit"]
+    narrow = section(text(UNSCHEDULABLE, width=80), "Refused nodes")
+    assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
+    assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (also")
+
+
+def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
+    absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
+    shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
+    row = section(shown, "Refused nodes")[1]
+    assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "not looked at", "TaintToleration"]
+
+
+def test_each_node_by_itself_with_all_its_refusals() -> None:
+    for style in ({"all_nodes": True}, {"wide": True}):
+        rows = section(text(UNSCHEDULABLE, **style), "All nodes")[1:]
+        assert [row.split()[0] for row in rows] == ["n3", "n2", "n1", "n4"]
+        assert "taint gpu:NoSchedule is not tolerated" in rows[2]
+        assert "zone-a/gpu" in rows[3]
+    assert rows[2].endswith("NodeResourcesFit: cpu: 2 requested, 1 free of 4")
 
 
 def test_preemption_shows_the_choice_its_reason_and_every_victim() -> None:
@@ -128,11 +137,11 @@ def test_one_best_node_is_named() -> None:
 def test_what_happened_before_any_node() -> None:
     rows = section(text(GATED), "Before any node")
     assert [row.split()[:2] for row in rows[1:]] == [
-        ["PreEnqueue", "SchedulingGates"],
         ["PreFilter", "VolumeBinding"],
         ["PreFilter", "NodeAffinity"],
     ]
-    assert rows[3].endswith("leaves only n0, n1, n2 and 7 more")
+    assert rows[2].endswith("leaves only n0, n1, n2 and 7 more")
+    assert text(GATED).count("waiting for scheduling gates") == 1  # in the first line already
     assert "NodePorts" not in text(GATED)
 
 
@@ -158,7 +167,7 @@ def test_what_would_be_bound_on_the_best_nodes() -> None:
         ["shop/gpu", "device gpu.example.com/n2/gpu-0 for r0: 40Gi of memory"],
     ]
     assert rows[4].split() == ["n0", "shop/data", "a", "new", "volume"]
-    assert rows[-1].strip() == "… 1 more, --nodes shows all"
+    assert rows[-1].strip() == "… 1 more, --each-node shows all"
     assert len(section(text(BINDING, all_nodes=True), "What would be bound")) == len(rows)
 
 
@@ -168,20 +177,31 @@ def test_a_bare_report_is_one_paragraph(width: int) -> None:
     assert text(bare, width=width) == "shop/web Error: it failed\n"
 
 
-def test_pending_pods_by_cause() -> None:
-    rows = section(text(PENDING), "4 pods pending in all namespaces, 2 causes")
-    assert rows[1].split(maxsplit=2)[:2] == ["3", "Unschedulable"]
-    assert rows[1].endswith("3 Insufficient cpu  a/x, a/y, …")
-    assert rows[2].endswith("c/w")
+def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
+    """What holds for one pod alone stands beside its name: the counts of others may differ."""
+    rows = [
+        re.split("  +", row.strip()) for row in section(text(PENDING), "4 pods pending in all namespaces, 2 causes")
+    ]
+    assert rows == [
+        ["PODS", "AGE", "WORKLOAD AND CAUSE"],
+        ["3", "3d4h", "Deployment a/web, Pod b/z"],
+        ["Insufficient cpu"],
+        ["a/x (all 3 nodes)"],
+        ["b/z (n1, the only node within reach)"],
+        ["1", "91m", "Job c/w"],
+        ["Schedulable: would be scheduled: node n1"],
+    ]
     assert text(PENDING).endswith("Next\n  kschedctl explain a/x\n")
-    assert "a/x, a/y, b/z" in text(PENDING, wide=True)
+    wide = [re.split("  +", row.strip()) for row in section(text(PENDING, wide=True), "4 pods pending")]
+    assert wide[1][:5] == ["3", "3d4h", "a/x", "Deployment a/web", "Unschedulable"]
+    assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only node within reach)"]
     assert RENDERERS["name"](PENDING, Style()) == "a/x\na/y\nb/z\nc/w\n"
     assert RENDERERS["name"](UNSCHEDULABLE, Style()) == "shop/web\n"
 
 
 def test_a_few_rows_more_are_not_left_out() -> None:
     assert shown_first(range(12), 10) == (tuple(range(12)), "")
-    assert shown_first(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --nodes shows all")
+    assert shown_first(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --each-node shows all")
     assert shown_first(range(1013), None) == (tuple(range(1013)), "")
 
 

@@ -30,6 +30,6 @@ def test_groups_by_cause_with_a_command_each_and_what_was_left_out_once() -> Non
         ("Unschedulable", ("shop/large", "shop/larger"), "explain shop/large"),
         ("Schedulable", ("shop/fits",), "explain shop/fits"),
     ]
-    assert report.groups[0].cause == "1 Insufficient cpu"
+    assert report.groups[0].cause == "Insufficient cpu"
     assert report.not_replayed == ("extender https://x.example",)
     assert report.scope == "in the test"

@@ -1,0 +1,147 @@
+"""What stands against each node, and which nodes are within a pod's reach: the nearest are looked for there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.resource_names import is_scalar
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Bools, Code, Rejection
+
+NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
+"""A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
+constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
+KEEPING_AWAY = ("NodeUnschedulable", "TaintToleration")
+FIT, DEVICES = "NodeResourcesFit", "DynamicResources"
+INSUFFICIENT = "Insufficient "
+
+Levels = npt.NDArray[np.int8]
+Distances = npt.NDArray[np.float64]
+
+
+class Obstacle(NamedTuple):
+    """One reason of one plugin against the nodes of ``mask`` (N,), each at a level (N,): NEAR, KEPT_AWAY, OUT_OF_REACH.
+
+    ``looked_at``: the framework looked at these nodes. ``reported`` (N,): the nodes for which it reports this reason.
+    """
+
+    plugin: str
+    reason: str
+    mask: Bools
+    level: Levels
+    reported: Bools
+    fact: Callable[[int], str] | None = None
+    distance: Distances | None = None
+    looked_at: bool = True
+
+
+def obstacles(cycle: Cycle) -> list[Obstacle]:
+    """All that stands against nodes: what keeps them from being looked at, then the plugins in the profile's order."""
+    return [*_not_looked_at(cycle), *_filtered(cycle)]
+
+
+def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
+    absent = ~cycle.considered
+    if not absent.any():
+        return
+    outcome = cycle.pre_filter
+    refused = outcome.status.rejected
+    level = np.full(len(absent), NEAR if refused and outcome.plugin else OUT_OF_REACH, np.int8)
+    result = outcome.results.get(outcome.plugin)
+
+    def fact(row: int) -> str:
+        if result is not None:
+            return result.fact
+        return next(filter(None, (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)), "")
+
+    for reason in cycle.absent_status().reasons:
+        yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
+
+
+def _fact_of(cycle: Cycle, plugin: str, row: int) -> str:
+    verdict = cycle.filter.verdicts.get(plugin)
+    rejections = verdict.rejections if verdict else ()
+    return next((r.fact(row) for r in rejections if r.mask[row] and r.fact), "")
+
+
+def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
+    """Each plugin's refusals; of the plugin that is reported because of nominated pods those with them there."""
+    outcome = cycle.filter
+    for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
+        mine = cycle.considered & (outcome.first == position)
+        crowded = mine & outcome.by_nominated
+        told_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(mine)
+        for rejection in verdict.rejections:
+            yield _obstacle(cycle, plugin, rejection, rejection.mask & ~crowded & ~told_before, mine)
+        for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
+            yield _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)._replace(
+                fact=_with_nominated(rejection.fact)
+            )
+
+
+def _with_nominated(fact: Callable[[int], str] | None) -> Callable[[int], str]:
+    return lambda row: f"{fact(row) if fact else ''}, counting the pods nominated for it".removeprefix(", ")
+
+
+def _obstacle(cycle: Cycle, plugin: str, found: Rejection, mask: Bools, mine: Bools) -> Obstacle:
+    level = _level(cycle, plugin, found)
+    return Obstacle(plugin, found.reason, mask, level, mask & mine, found.fact, found.distance)
+
+
+def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
+    nodes = len(found.mask)
+    if plugin in KEEPING_AWAY:
+        return np.full(nodes, KEPT_AWAY, np.int8)
+    if plugin == FIT:
+        return np.where(_offers_none(cycle, found), OUT_OF_REACH, NEAR).astype(np.int8)
+    if plugin == DEVICES and found.reason.startswith("cannot allocate"):
+        return np.where(_without_devices(cycle, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+    return np.full(nodes, OUT_OF_REACH if found.code is Code.UNRESOLVABLE else NEAR, np.int8)
+
+
+def _offers_none(cycle: Cycle, found: Rejection) -> Bools:
+    """(N,): the nodes without any of the resource, where it is one that only some nodes have, as GPUs are."""
+    name = found.reason.removeprefix(INSUFFICIENT)
+    if not is_scalar(name):
+        return np.zeros(len(found.mask), np.bool_)
+    column = cycle.view.resources.get(name)
+    return found.mask.copy() if column is None else found.mask & (cycle.view.allocatable[:, column] == 0)
+
+
+def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
+    """(N,): those of the nodes that no device is for."""
+    found = np.zeros(len(mask), np.bool_)
+    state = cycle.pre_filter.results[DEVICES].state
+    for row in np.flatnonzero(mask).tolist():
+        found[row] = not any(pool.devices for pool in state.inventory.pools(row))
+    return found
+
+
+class Standing(NamedTuple):
+    """(N,) each: how far a node is out of reach, how many things stand against it, and how far it is from passing."""
+
+    level: Levels
+    against: npt.NDArray[np.int64]
+    distance: Distances
+
+    def nearest(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
+        """The rows of the mask, the nearest first."""
+        rows = np.flatnonzero(mask)
+        far = self.distance if distance is None else distance
+        return rows[np.lexsort((far[rows], self.against[rows], self.level[rows]))]
+
+
+def standing(found: Iterable[Obstacle], nodes: int) -> Standing:
+    """What all obstacles together make of the nodes."""
+    level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
+    distance = np.zeros(nodes, np.float64)
+    for obstacle in found:
+        level = np.maximum(level, np.where(obstacle.mask, obstacle.level, NEAR))
+        count += obstacle.mask
+        if obstacle.distance is not None:
+            distance = np.where(obstacle.reported, obstacle.distance, distance)
+    return Standing(level, count, distance)
