@@ -27,10 +27,12 @@ def without_user(text: str) -> str:
 class KschedctlError(Exception):
     """An expected failure. ``str()`` of it is one line; ``hint`` says what to do, when something is known.
 
-    A password in a URL is in none of them.
+    A password in a URL is in none of them. ``also``: what is wrong besides, where several things are told at once,
+    each in a line of its own.
     """
 
     exit_code = 2
+    also: tuple[KschedctlError, ...] = ()
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         self.what, self.where, self.hint = map(without_user, (what, where, hint))

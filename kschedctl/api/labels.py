@@ -6,13 +6,13 @@ pkg/apis/meta/v1/helpers.go (v1.36). Error texts are upstream's.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kschedctl.api.field_errors import go_json, quote
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 from kschedctl.errors import InputError
 
@@ -28,8 +28,8 @@ _SYMBOLS = {GREATER_THAN: ">", LESS_THAN: "<", IN: " in ", NOT_IN: " notin "}
 
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_NAME})?"
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 _CHARACTERS = (
     "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 )
@@ -40,15 +40,11 @@ _VALUE_ERROR = (
     f"a valid label must be an empty string or {_CHARACTERS} "
     f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
 )
-_SUBDOMAIN_ERROR = (
+SUBDOMAIN_ERROR = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_DNS_SUBDOMAIN}')"
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{DNS_SUBDOMAIN}')"
 )
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
-_GO_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"} | {
-    '"': r"\"",
-    "\\": r"\\",
-}
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+)")
 
 
@@ -152,7 +148,7 @@ def from_label_selector(label_selector: LabelSelector | None) -> Selector:
 def requirement_errors(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
     """Why this is no valid requirement, one message a fault; ``path`` is the field that holds it."""
     errors, at = [], child(path, "values")
-    if problem := "; ".join(_label_key_errors(key)):
+    if problem := "; ".join(label_key_errors(key)):
         errors.append(invalid(child(path, "key"), key, problem))
     if problem := _count_error(operator, len(values or ())):
         errors.append(invalid(at, values, problem))
@@ -162,7 +158,7 @@ def requirement_errors(key: str, operator: str, values: Sequence[str] | None, pa
     if operator not in OPERATORS:
         errors.append(not_supported(child(path, "operator"), operator, OPERATORS))
     for i, value in enumerate(values or ()):
-        if problem := "; ".join(_label_value_errors(value)):
+        if problem := "; ".join(label_value_errors(value)):
             errors.append(invalid(f"{at}[{i}][{key}]", value, problem))
     return errors
 
@@ -181,7 +177,8 @@ def _count_error(operator: str, count: int) -> str:
 
 
 @lru_cache(maxsize=65536)
-def _label_key_errors(key: str) -> tuple[str, ...]:
+def label_key_errors(key: str) -> tuple[str, ...]:
+    """Why this is no label key."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -190,14 +187,15 @@ def _label_key_errors(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {error}" for error in _syntax_errors(prefix, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_ERROR)]
+        errors += [f"prefix part {error}" for error in _syntax_errors(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
     if not name:
         errors.append("name part must be non-empty")
     return (*errors, *(f"name part {error}" for error in _syntax_errors(name, 63, _NAME, _NAME_ERROR)))
 
 
 @lru_cache(maxsize=65536)
-def _label_value_errors(value: str) -> tuple[str, ...]:
+def label_value_errors(value: str) -> tuple[str, ...]:
+    """Why this is no label value."""
     return _syntax_errors(value, 63, _VALUE, _VALUE_ERROR)
 
 
@@ -224,37 +222,18 @@ def child(path: str, name: str) -> str:
 
 def invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
     """An "Invalid value" error; a list that is absent shows as null, as in Go."""
-    return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else _go_json(value)}: {problem}"
+    return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else go_json(value)}: {problem}"
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
     """An "Unsupported value" error."""
-    return f"{path}: Unsupported value: {_go_json(value)}: supported values: {', '.join(map(quote, supported))}"
+    return f"{path}: Unsupported value: {go_json(value)}: supported values: {', '.join(map(quote, supported))}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
     """Several errors as one text, each once, in brackets when more than one."""
     distinct = tuple(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
-def quote(text: str) -> str:
-    """The text in double quotes, as Go's %q."""
-    return f'"{"".join(map(_escape, text))}"'
-
-
-def _escape(character: str) -> str:
-    if character in _GO_ESCAPES:
-        return _GO_ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _go_json(value: str | Sequence[str] | None) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.translate({ord(character): f"\\u{ord(character):04x}" for character in "<>&"})
 
 
 # -- the grammar of kubectl -l ------------------------------------------------------------------------------------
@@ -307,7 +286,7 @@ class _Parser:
         key = self.next()
         if not _is_identifier(key):
             raise SelectorError(f"found '{key}', expected: identifier")
-        if problem := "; ".join(_label_key_errors(key)):
+        if problem := "; ".join(label_key_errors(key)):
             raise SelectorError(invalid("<nil>", key, problem))
         if absent or self.token in ("", ","):
             return requirement(key, DOES_NOT_EXIST if absent else EXISTS)

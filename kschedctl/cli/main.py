@@ -108,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return exit_code
         except (KschedctlError, typer.TyperException) as error:
-            _tell(error.format_message() if isinstance(error, typer.TyperException) else str(error))
+            for each in (error, *getattr(error, "also", ())):
+                _tell(each.format_message() if isinstance(each, typer.TyperException) else str(each))
             return error.exit_code if isinstance(error, KschedctlError) else USAGE
         except BrokenPipeError:
             return BROKEN_PIPE

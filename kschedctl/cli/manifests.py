@@ -14,6 +14,7 @@ from kschedctl.api.objects import Pod, Resources, Struct
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
 from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
+from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
@@ -58,13 +59,10 @@ def _applied(source: Source, found: ReadResult, namespace: str | None) -> Applic
     """The cluster with what the files hold for it, and the manifests that they hold."""
     written = [m for m in found.manifests if makes_pods(m.document)]
     pods = {_key(m.document["metadata"]) for m in written if m.document["kind"] == "Pod"}  # not those of long lists
-    typed = [
-        (typed_manifest(manifest), str(manifest.place))
-        for manifest in written
-        if not is_not_installed(manifest.document)
-    ]
+    written = [manifest for manifest in written if not is_not_installed(manifest.document)]
+    typed = [typed_manifest(manifest) for manifest in written]
     others: list[Any] = found.objects.get("Pod", [])
-    workloads = [workload for workload, _ in typed]
+    workloads = [*typed]
     workloads += [pod for pod in others if (pod.metadata.namespace, pod.metadata.name) not in pods]
     objects = {**found.objects, "Pod": [workload for workload in workloads if exists(workload)]}
     own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
@@ -78,7 +76,11 @@ def _applied(source: Source, found: ReadResult, namespace: str | None) -> Applic
     }
     cluster = cluster_of(source, found, objects) if own else cluster.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    places = {title(in_namespace(workload, namespace)): place for workload, place in typed}
+    places = {
+        title(in_namespace(workload, namespace)): str(m.place) for m, workload in zip(written, typed, strict=True)
+    }
+    to_create = [m for m, workload in zip(written, typed, strict=True) if not exists(workload)]
+    refuse_invalid(to_create, cluster, namespace)
     return Application(source, cluster, new, places)
 
 
@@ -116,9 +118,6 @@ def typed_manifest(manifest: Manifest) -> Struct:
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     check_quantities(_quantities(workload), lambda: place)
-    for field in ("replicas", "parallelism", "completions"):
-        if (getattr(workload.spec, field, None) or 0) < 0:
-            raise place.error("must be greater than or equal to 0", f"spec.{field}")
     found: Struct = workload
     return found
 

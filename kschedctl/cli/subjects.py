@@ -9,6 +9,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli import pods
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cli.references import Reference, references
+from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import lone_pod
 from kschedctl.cli.world import World
 from kschedctl.errors import UsageError
@@ -60,6 +61,7 @@ def of_keys(world: World, keys: Sequence[Owner]) -> list[StandIn]:
     """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
     with in_files(world.places):
         manifests = [key for key in keys if key in world.manifests]
+        refuse_invalid([world.written[key] for key in manifests], world.cluster, world.namespace)
         made = dict(zip(manifests, created(world.cluster, [world.manifests[k] for k in manifests]), strict=True))
         found = []
         scheduler = Scheduler(world.cluster)

@@ -27,7 +27,8 @@ class World:
     """``manifests`` are to be created, ``stored`` are workloads of the cluster as files hold them.
 
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
-    stands; ``around``: the files describe no cluster of their own.
+    stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
+    those that name no namespace go to ``namespace``.
     """
 
     cluster: Cluster
@@ -36,6 +37,8 @@ class World:
     asked: tuple[Owner, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
     around: bool = False
+    written: dict[Owner, Manifest] = field(default_factory=dict)
+    namespace: str | None = None
 
 
 def read_world(source: Source, namespace: str | None) -> World:
@@ -92,6 +95,8 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
         tuple(dict.fromkeys(keys)),
         {title(m.struct): str(m.place) for m in (*manifests, *stored)},
         around=not own,
+        written={identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
+        namespace=namespace,
     )
 
 

@@ -20,7 +20,7 @@ from kschedctl.snapshot.snapshot import Snapshot
 from kschedctl.studies.creation import create
 from kschedctl.studies.edits import added
 from kschedctl.studies.eliminations import eliminations
-from kschedctl.studies.manifests import sort_out
+from kschedctl.studies.manifests import refuse_written, sort_out
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
@@ -104,6 +104,7 @@ def prepare(
         if isinstance(workload, DaemonSet):
             raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
     cluster = cluster.with_objects(found.objects)
+    refuse_written(found, cluster)
     creation = create(cluster, [_scaled(workload, 1) for workload in workloads])
     own = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):

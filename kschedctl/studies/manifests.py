@@ -14,19 +14,24 @@ from msgspec.structs import replace
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
-from kschedctl.cluster import FIELDS, convert, describe, flatten, without_nulls
-from kschedctl.errors import InputError
+from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
+from kschedctl.errors import InputError, KschedctlError
+from kschedctl.studies.refusals import refuse
 
 NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrade"
 
 
 @dataclass
 class Sorted:
-    """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out."""
+    """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out.
+
+    ``written``: the documents of workloads that no API server has seen, as far as they were given as documents.
+    """
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
     objects: dict[str, list[Struct]] = field(default_factory=dict)
     hooks: list[str] = field(default_factory=list)
+    written: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def note(self) -> list[str]:
@@ -45,6 +50,12 @@ def sort_out(manifests: Iterable[Mapping[str, Any] | Struct]) -> Sorted:
     return found
 
 
+def refuse_written(found: Sorted, cluster: Cluster) -> None:
+    """Raises InputError for documents that the API server would not create in the cluster."""
+    for document in found.written:
+        refuse(document, cluster)
+
+
 def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if not isinstance(manifest, Mapping):
@@ -56,6 +67,7 @@ def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
         typed = _typed(manifest)
         _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
         _take(typed, found)
+        found.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
     elif kind in FIELDS and kind not in KINDS:
         typed = convert(manifest)
         _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
@@ -101,4 +113,11 @@ def in_files(places: Mapping[str, str]) -> Iterator[None]:
     except InputError as error:
         if error.where not in places:
             raise
-        raise InputError(error.what, where=f"{places[error.where]}, {error.where}", hint=error.hint) from None
+        told = [_in_file(each, places) for each in (error, *error.also)]
+        told[0].also = tuple(told[1:])
+        raise told[0] from None
+
+
+def _in_file(error: KschedctlError, places: Mapping[str, str]) -> InputError:
+    where = f"{places[error.where]}, {error.where}" if error.where in places else error.where
+    return InputError(error.what, where=where, hint=error.hint)

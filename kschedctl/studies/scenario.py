@@ -85,4 +85,6 @@ def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequ
 def in_step(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
     """The error, with the number and the name of the step, and the file that the scenario is in."""
     step = f"step {number} ({name})"
-    return UsageError(str(error), where=f"{where}: {step}" if where else step)
+    found = UsageError(str(error), where=f"{where}: {step}" if where else step)
+    found.also = tuple(in_step(each, number, name, where) for each in error.also)
+    return found

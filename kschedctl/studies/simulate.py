@@ -15,7 +15,7 @@ from kschedctl.scheduler.simulation import Outcome, Simulation
 from kschedctl.studies.changes import Change
 from kschedctl.studies.creation import Creation, create
 from kschedctl.studies.edits import added, with_pods
-from kschedctl.studies.manifests import sort_out
+from kschedctl.studies.manifests import refuse_written, sort_out
 from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
@@ -139,6 +139,7 @@ def prepare(
     """The cluster with what the manifests bring. Raises InputError."""
     found = sort_out(manifests)
     cluster = cluster.with_objects(found.objects)
+    refuse_written(found, cluster)
     existing = Existing(cluster)
     workloads = [existing.sized(workload) for workload in found.workloads.values()]
     creation = create(cluster, workloads)

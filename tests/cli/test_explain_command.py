@@ -125,7 +125,9 @@ def test_manifest_from_stdin(run: Run, write: Write, monkeypatch: pytest.MonkeyP
 
 def test_a_manifest_without_labels_or_status(run: Run, write: Write, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
-    file.write_text("{apiVersion: v1, kind: Pod, metadata: {generateName: web-}, spec: {containers: [{name: c}]}}")
+    file.write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {generateName: web-}, spec: {containers: [{name: c, image: w}]}}"
+    )
     code, out, _ = run("explain", "-f", write(node("n1")), "-f", str(file))
     assert code == 0
     assert out.startswith("default/web- Schedulable")

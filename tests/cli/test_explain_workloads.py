@@ -21,8 +21,12 @@ def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec
     """A manifest whose pods request an amount of cpu."""
     made = pod(name, cpu)
     template = {"metadata": {"labels": {"app": name}}, "spec": made["spec"]}
+    if kind in ("Job", "CronJob"):
+        made["spec"]["restartPolicy"] = "Never"
     if kind == "CronJob":
         spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": template, **spec}}}
+    elif kind == "Job":
+        spec = {"template": template, **spec}
     elif kind != "Pod":
         selector = {"app": name} if kind == "ReplicationController" else {"matchLabels": {"app": name}}
         spec = {"selector": selector, "template": template, **spec}

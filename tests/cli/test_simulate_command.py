@@ -61,12 +61,11 @@ def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (deployment("web", -1), "items[0].spec.replicas: must be greater than or equal to 0"),
         ({**deployment("web", 1), "metadata": {}}, "items[0].metadata.name: required"),
         (deployment("web", 1, "1x"), "items[0].spec.template.spec.containers[0].resources.requests.cpu: quantities"),
         (deployment("web", "3"), "items[0].spec.replicas: expected int, got str"),  # type: ignore[arg-type]
     ],
-    ids=["negative", "no name", "quantity", "type"],
+    ids=["no name", "quantity", "type"],
 )
 def test_an_error_names_file_document_and_field(run: Run, write: Write, manifest: Json, message: str) -> None:
     path = write(manifest, name="bad.json")
@@ -82,10 +81,6 @@ def test_what_is_wrong_with_a_workload_names_its_document(run: Run, write: Write
     where = f"{path}: document 1, items[0], Deployment default/web"
     assert found.err == f"error: {where}: no PriorityClass with name gold was found\n"
     assert run("capacity", "-f", write(*NODES), "-f", path).err == found.err
-    surging = deployment("web", 1)
-    surging["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": "a lot"}}
-    found = run("simulate", "--rollout", "-f", write(*NODES), "-f", write(surging, name="a.json"))
-    assert found.err == f'error: {where}: expected a number or a percentage, not "a lot"\n'
 
 
 def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:

@@ -44,8 +44,12 @@ def replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json
 
 def workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
     """A manifest of namespace ``d`` whose pods have the label app=NAME."""
-    made = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
-    inner: Json = {"selector": {"matchLabels": {"app": name}}, "template": made, **(spec or {})}
+    made: Json = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
+    inner: Json = {"template": made, **(spec or {})}
+    if kind == "Job":
+        made["spec"]["restartPolicy"] = "Never"
+    else:
+        inner.setdefault("selector", {"matchLabels": {"app": name}})
     return {"kind": kind, "metadata": {"name": name, "namespace": "d"}, "spec": inner}
 
 

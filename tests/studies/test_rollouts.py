@@ -71,7 +71,7 @@ def test_the_pods_that_a_rollout_does_not_create() -> None:
 def test_percentages_round_surge_up_and_the_missing_down() -> None:
     assert [share("25%", number, up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
     assert [share("25%", number, up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
-    with pytest.raises(InputError, match='not "some"') as caught:
+    with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
         run([node("n1")], web(1, strategy=rolling("some", 1)), rollout=True)
     assert caught.value.where == "Deployment d/web"
 

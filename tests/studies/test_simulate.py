@@ -13,6 +13,8 @@ from kschedctl.studies.simulate import simulate
 
 THREE_ZONES = [node("n1", "a"), node("n2", "b"), node("n3", "c")]
 
+NIGHTLY: Json = {"schedule": "0 3 * * *"}
+
 
 def run(objects: list[Json], *manifests: Json, **options: object) -> Simulation:
     return simulate(Cluster.from_objects(objects), manifests, **options)  # type: ignore[arg-type]
@@ -38,8 +40,14 @@ def test_a_deployment_spread_over_zones() -> None:
         (workload("Job", spec={"parallelism": 3, "completions": 2}), ["web-0", "web-1"]),
         (workload("Job", spec={"suspend": True}), []),
         (pod("bare"), ["bare"]),
-        ({**workload("CronJob"), "spec": {"jobTemplate": {"spec": workload("Job")["spec"]}}}, ["web-0-0"]),
-        ({**workload("CronJob"), "spec": {"suspend": True, "jobTemplate": {"spec": workload("Job")["spec"]}}}, []),
+        ({**workload("CronJob"), "spec": {**NIGHTLY, "jobTemplate": {"spec": workload("Job")["spec"]}}}, ["web-0-0"]),
+        (
+            {
+                **workload("CronJob"),
+                "spec": {**NIGHTLY, "suspend": True, "jobTemplate": {"spec": workload("Job")["spec"]}},
+            },
+            [],
+        ),
         ({**workload("Job"), "metadata": {"generateName": "run-", "namespace": "d"}}, ["run-0-0"]),
         ({**workload("ReplicaSet"), "metadata": {"generateName": "rs-", "namespace": "d"}}, ["rs-0-0"]),
         ({**workload("Job"), "apiVersion": "batch.volcano.sh/v1alpha1"}, []),

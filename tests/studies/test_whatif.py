@@ -144,7 +144,8 @@ def test_what_waits_for_its_controller_is_not_placed_with_the_driven_away() -> N
     now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "csi.example.com"}
     unbound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0", "namespace": "d"}, "spec": {}}
     objects = [gold, now, unbound, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
-    data = {"metadata": {"name": "data"}, "spec": {"storageClassName": "now"}}
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    data = {"metadata": {"name": "data"}, "spec": {"storageClassName": "now", **asked}}
     ordered = workload("StatefulSet", "db", {"replicas": 2, "volumeClaimTemplates": [data]}, pod_spec("100m"))
     important = pod("p", cpu="3500m", priorityClassName="gold")
     report = run({"apply": {"manifests": [important, ordered]}}, objects=objects)

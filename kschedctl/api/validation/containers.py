@@ -1,0 +1,143 @@
+"""Containers and their ports. Upstream: validateContainers, validateInitContainers, validateContainerCommon."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kschedctl.api.field_errors import (
+    Found,
+    Named,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from kschedctl.api.validation import names
+from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.resources import container_resources
+from kschedctl.api.validation.written import Container, PodSpec, Port, VolumeMount
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+
+
+def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: Options) -> Found:
+    """All containers of a spec that stands at the path; ``volumes`` are the names of its volumes."""
+    if not spec.containers:
+        yield required((*path, "containers"))
+    seen: set[str] = set()
+    for i, container in enumerate(spec.containers):
+        at = (*path, "containers", i)
+        yield from _container(container, spec, volumes, at)
+        if container.name in seen:
+            yield duplicate((*at, "name"), container.name)
+        seen.add(container.name)
+        yield from _restart_policy(container, at, options)
+    yield from _host_ports(spec.containers, (*path, "containers"))
+    for i, container in enumerate(spec.init_containers):
+        at = (*path, "initContainers", i)
+        yield from _container(container, spec, volumes, at)
+        yield from _restart_policy(container, at, options, init=True)
+        if container.name in seen:
+            yield duplicate((*at, "name"), container.name)
+        elif container.name:
+            seen.add(container.name)
+        yield from _host_ports((container,), (*path, "initContainers"))
+
+
+def host_network_ports(spec: PodSpec, path: Path, options: Options) -> Found:
+    """With host networking a port of a container is the host's. Upstream: validatePodHostNetworkDeps."""
+    for i, container in enumerate(spec.containers if spec.host_network else ()):
+        for j, port in enumerate(container.ports):
+            if (options.is_pod or port.host_port) and port.host_port != port.container_port:
+                at = (*path, "containers", i, "ports", j, "hostPort")
+                yield invalid(at, port.host_port, "must match `containerPort` when `hostNetwork` is true")
+
+
+def images(spec: PodSpec, path: Path) -> Found:
+    """What only pods are asked for, not templates. Upstream: validateContainerOnlyForPod."""
+    for field, found in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(found):
+            if container.image != container.image.strip():
+                at = (*path, field, i, "image")
+                yield invalid(at, container.image, "must not have leading or trailing whitespace")
+
+
+def _container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> Found:
+    if container.name:
+        yield from names.check((*path, "name"), container.name, names.dns_label)
+    else:
+        yield required((*path, "name"))
+    if not container.image:
+        yield required((*path, "image"))
+    yield from _ports(container.ports, (*path, "ports"))
+    yield from _mounts(container.volume_mounts, volumes, (*path, "volumeMounts"))
+    claims = {claim.name for claim in spec.resource_claims} - {""}
+    yield from container_resources(container.resources, claims, (*path, "resources"))
+
+
+def _ports(ports: Sequence[Port], path: Path) -> Found:
+    """Upstream: validateContainerPorts; a port without a protocol is of TCP by default."""
+    seen = set()
+    for i, port in enumerate(ports):
+        at = (*path, i)
+        if problems := names.port_name(port.name) if port.name else []:
+            yield from (invalid((*at, "name"), port.name, problem) for problem in problems)
+        elif port.name in seen:
+            yield duplicate((*at, "name"), port.name)
+        elif port.name:
+            seen.add(port.name)
+        if port.container_port:
+            yield from _port_number(port.container_port, (*at, "containerPort"))
+        else:
+            yield required((*at, "containerPort"))
+        if port.host_port:
+            yield from _port_number(port.host_port, (*at, "hostPort"))
+        if port.protocol and port.protocol not in PROTOCOLS:
+            yield not_supported((*at, "protocol"), Named(port.protocol), PROTOCOLS)
+
+
+def _port_number(number: int, path: Path) -> Found:
+    if not 1 <= number <= 65535:
+        yield invalid(path, number, "must be between 1 and 65535, inclusive")
+
+
+def _host_ports(found: Sequence[Container], path: Path) -> Found:
+    """One port of the host twice. Upstream: AccumulateUniqueHostPorts."""
+    seen = set()
+    for i, container in enumerate(found):
+        for j, port in enumerate(container.ports):
+            text = f"{port.protocol or 'TCP'}/{port.host_ip}/{port.host_port}"
+            if port.host_port and text in seen:
+                yield duplicate((*path, i, "ports", j, "hostPort"), text)
+            seen.add(text)
+
+
+def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> Found:
+    """Upstream: ValidateVolumeMounts."""
+    seen = set()
+    for i, mount in enumerate(mounts):
+        if not mount.name:
+            yield required((*path, i, "name"))
+        if mount.name not in volumes:
+            yield not_found((*path, i, "name"), mount.name)
+        if not mount.mount_path:
+            yield required((*path, i, "mountPath"))
+        if mount.mount_path in seen:
+            yield invalid((*path, i, "mountPath"), mount.mount_path, "must be unique")
+        seen.add(mount.mount_path)
+
+
+def _restart_policy(container: Container, path: Path, options: Options, init: bool = False) -> Found:
+    """Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
+    policy, at = container.restart_policy, (*path, "restartPolicy")
+    known = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
+    if policy is None:
+        return
+    if known is None:
+        yield forbidden(at, "may not be set for non-init containers")
+    elif policy not in known:
+        yield not_supported(at, Named(policy), known)

@@ -1,0 +1,61 @@
+"""Any manifest that is a pod or makes pods: its kind decides what is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kschedctl.api.field_errors import FieldError, Found, Path
+from kschedctl.api.objects import Struct
+from kschedctl.api.validation import workloads, written
+from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.pods import pod
+
+KINDS: dict[str, type[Struct]] = {
+    "Pod": written.Pod,
+    "PodTemplate": written.PodTemplate,
+    "Deployment": written.Workload,
+    "ReplicaSet": written.Workload,
+    "ReplicationController": written.ReplicationController,
+    "StatefulSet": written.Workload,
+    "DaemonSet": written.Workload,
+    "Job": written.Workload,
+    "CronJob": written.CronJob,
+}
+"""Kind -> the struct that ``errors`` takes."""
+
+_RULES: dict[str, Callable[[Any, Options], Found]] = {
+    "Pod": pod,
+    "PodTemplate": workloads.pod_template,
+    "Deployment": workloads.deployment,
+    "ReplicaSet": workloads.replica_set,
+    "ReplicationController": workloads.replication_controller,
+    "StatefulSet": workloads.stateful_set,
+    "DaemonSet": workloads.daemon_set,
+    "Job": workloads.job,
+    "CronJob": workloads.cron_job,
+}
+
+
+def errors(kind: str, found: Struct, options: Options) -> list[FieldError]:
+    """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
+
+    >>> [str(error) for error in errors("Pod", written.Pod(), Options())]
+    ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
+    """
+    return list(dict.fromkeys(_RULES[kind](found, options)))
+
+
+def pod_templates(kind: str, found: Struct) -> Iterator[tuple[written.Template, Path]]:
+    """What the pods of an object of KINDS are made of, and where that stands in the object."""
+    match found:
+        case written.Pod():
+            yield found, ()
+        case written.Workload():
+            template = workloads.with_claims(found.spec) if kind == "StatefulSet" else found.spec.template
+            yield template, ("spec", "template")
+        case written.ReplicationController():
+            if found.spec.template is not None:
+                yield found.spec.template, ("spec", "template")
+        case written.CronJob():
+            yield found.spec.job_template.spec.template, ("spec", "jobTemplate", "spec", "template")

@@ -1,0 +1,40 @@
+"""Names, labels and annotations of an object.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kschedctl.api.field_errors import FieldError, Found, Path, invalid, required
+from kschedctl.api.objects import ObjectMeta
+from kschedctl.api.validation import names
+
+_ANNOTATIONS_LIMIT = 256 << 10  # bytes
+
+
+def object_meta(meta: ObjectMeta, path: Path, rule: names.Rule) -> Found:
+    """The metadata of a namespaced object whose name follows this rule.
+
+    An object without a namespace goes to the one that is asked for, so that is no fault.
+    """
+    if meta.generate_name:
+        problems = rule(names.as_prefix(meta.generate_name))
+        yield from (invalid((*path, "generateName"), meta.generate_name, problem) for problem in problems)
+    if meta.name:
+        yield from names.check((*path, "name"), meta.name, rule)
+    elif not meta.generate_name:
+        yield required((*path, "name"), "name or generateName is required")
+    if meta.namespace:
+        yield from names.check((*path, "namespace"), meta.namespace, names.dns_label)
+    yield from names.labels(meta.labels, (*path, "labels"))
+    yield from annotation_keys(meta.annotations, (*path, "annotations"))
+
+
+def annotation_keys(found: Mapping[str, str], path: Path) -> Found:
+    """Keys are like those of labels, but may have capitals before the slash."""
+    for key in sorted(found):
+        yield from (invalid(path, key, problem) for problem in names.qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in found.items()) > _ANNOTATIONS_LIMIT:
+        yield FieldError(path, f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes")

@@ -1,0 +1,93 @@
+"""Which nodes a pod asks for: node selectors and preferred terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, required
+from kschedctl.api.objects import (
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PreferredSchedulingTerm,
+    SelectorRequirement,
+)
+from kschedctl.api.validation import names
+from kschedctl.api.validation.selectors import NO_VALUES, SOME_VALUES, UNKNOWN_OPERATOR
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def node_affinity(affinity: NodeAffinity, path: Path) -> Found:
+    """Upstream: validateNodeAffinity."""
+    if (selector := affinity.required_during_scheduling_ignored_during_execution) is not None:
+        yield from node_selector(selector, (*path, REQUIRED))
+    for i, term in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        yield from preferred_term(term, (*path, PREFERRED, i))
+
+
+def node_selector(selector: NodeSelector, path: Path) -> Found:
+    """Upstream: ValidateNodeSelector."""
+    at = (*path, "nodeSelectorTerms")
+    if not selector.node_selector_terms:
+        yield required(at, "must have at least one node selector term")
+    for i, term in enumerate(selector.node_selector_terms):
+        yield from _term(term, (*at, i), check_values=True)
+
+
+def preferred_term(term: PreferredSchedulingTerm, path: Path) -> Found:
+    """Upstream: ValidatePreferredSchedulingTerms; the syntax of values is not looked at there."""
+    yield from weight(term.weight, (*path, "weight"))
+    yield from _term(term.preference, (*path, "preference"), check_values=False)
+
+
+def weight(found: int, path: Path) -> Found:
+    """The weight of a preference, for nodes or for other pods."""
+    if not 1 <= found <= 100:
+        yield invalid(path, found, "must be in the range 1-100")
+
+
+def _term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> Found:
+    for i, requirement in enumerate(term.match_expressions):
+        yield from _requirement(requirement, (*path, "matchExpressions", i), check_values)
+    for i, requirement in enumerate(term.match_fields):
+        yield from _field_requirement(requirement, (*path, "matchFields", i))
+
+
+def _requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> Found:
+    values = requirement.values or ()
+    yield from _number_of_values(requirement.operator, values, path)
+    yield from names.check((*path, "key"), requirement.key, names.qualified_name)
+    if check_values:
+        yield from names.check_all((*path, "values"), values, names.label_value)
+
+
+def _number_of_values(operator: str, values: Iterable[str], path: Path) -> Found:
+    count = len(tuple(values))
+    match operator:
+        case "In" | "NotIn":
+            if not count:
+                yield required((*path, "values"), NO_VALUES)
+        case "Exists" | "DoesNotExist":
+            if count:
+                yield forbidden((*path, "values"), SOME_VALUES)
+        case "Gt" | "Lt":
+            if count != 1:
+                yield required((*path, "values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        case _:
+            yield invalid((*path, "operator"), Named(operator), UNKNOWN_OPERATOR)
+
+
+def _field_requirement(requirement: SelectorRequirement, path: Path) -> Found:
+    """Upstream: ValidateNodeFieldSelectorRequirement."""
+    values = requirement.values or ()
+    if requirement.operator not in ("In", "NotIn"):
+        yield invalid((*path, "operator"), Named(requirement.operator), UNKNOWN_OPERATOR)
+    elif len(values) != 1:
+        one = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required((*path, "values"), one)
+    if requirement.key != "metadata.name":
+        yield invalid((*path, "key"), requirement.key, "not a valid field selector key")
+    else:
+        yield from names.check_all((*path, "values"), values, names.dns_subdomain)

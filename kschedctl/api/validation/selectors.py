@@ -1,0 +1,38 @@
+"""Label selectors.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from kschedctl.api.field_errors import Found, Named, Path, forbidden, invalid, required
+from kschedctl.api.objects import LabelSelector, SelectorRequirement
+from kschedctl.api.validation import names
+
+UNKNOWN_OPERATOR = "not a valid selector operator"
+NO_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
+SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+
+
+def label_selector(selector: LabelSelector | None, path: Path) -> Found:
+    """A selector with all its requirements."""
+    if selector is None:
+        return
+    yield from names.labels(selector.match_labels, (*path, "matchLabels"))
+    for i, requirement in enumerate(selector.match_expressions):
+        yield from _requirement(requirement, (*path, "matchExpressions", i))
+
+
+def _requirement(requirement: SelectorRequirement, path: Path) -> Found:
+    values = requirement.values or ()
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not values:
+                yield required((*path, "values"), NO_VALUES)
+        case "Exists" | "DoesNotExist":
+            if values:
+                yield forbidden((*path, "values"), SOME_VALUES)
+        case operator:
+            yield invalid((*path, "operator"), Named(operator), UNKNOWN_OPERATOR)
+    yield from names.check((*path, "key"), requirement.key, names.qualified_name)
+    yield from names.check_all((*path, "values"), values, names.label_value)

@@ -1,0 +1,68 @@
+"""Tolerations. Upstream: ValidateTolerations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.field_errors import Found, Named, Path, invalid, not_supported
+from kschedctl.api.labels import parse_int64
+from kschedctl.api.objects import Toleration
+from kschedctl.api.validation import names
+from kschedctl.api.validation.options import Options
+
+OPERATORS = ("Equal", "Exists")
+COMPARISONS = ("Lt", "Gt")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def tolerations(found: Iterable[Toleration], path: Path, options: Options) -> Found:
+    """All tolerations of a pod."""
+    for i, toleration in enumerate(found):
+        yield from _toleration(toleration, (*path, i), options)
+
+
+def _toleration(toleration: Toleration, path: Path, options: Options) -> Found:
+    operator = Named(toleration.operator)
+    if toleration.key:
+        yield from names.check((*path, "key"), toleration.key, names.qualified_name)
+    elif operator != "Exists":
+        all_keys = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid((*path, "operator"), operator, all_keys)
+    yield from toleration_seconds(toleration, path)
+    yield from _value(toleration, path, options)
+    if toleration.effect and toleration.effect not in EFFECTS:
+        yield not_supported((*path, "effect"), Named(toleration.effect), EFFECTS)
+
+
+def toleration_seconds(toleration: Toleration, path: Path) -> Found:
+    """tolerationSeconds of the toleration at the path, which delay evictions only."""
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        only = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid((*path, "effect"), Named(toleration.effect), only)
+
+
+def _value(toleration: Toleration, path: Path, options: Options) -> Found:
+    """The operator, and the value that it asks for; upstream blames values that it does not like on the operator."""
+    at, value = (*path, "operator"), toleration.value
+    match toleration.operator:
+        case "Equal" | "":
+            if problems := names.label_value(value):
+                yield invalid(at, value, ";".join(problems))
+        case "Exists":
+            if value:
+                yield invalid(at, value, "value must be empty when `operator` is 'Exists'")
+        case "Lt" | "Gt" as comparison:
+            if options.comparison_operators:
+                yield from _number(value, (*path, "value"))
+            else:
+                yield not_supported(at, Named(comparison), (*OPERATORS, *COMPARISONS))
+        case operator:
+            yield not_supported(at, Named(operator), OPERATORS)
+
+
+def _number(value: str, path: Path) -> Found:
+    yield from names.check(path, value, names.decimal_integer)
+    if parse_int64(value) is None:
+        digits = value.removeprefix("-").removeprefix("+")
+        why = "value out of range" if digits.isdecimal() and digits.isascii() else "invalid syntax"
+        yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {why}')

@@ -1,0 +1,26 @@
+"""Manifests that the API server would not create are refused, each fault with the line where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.api.validation.manifests import KINDS
+from kschedctl.cluster import Cluster
+from kschedctl.sources.collector import Manifest
+from kschedctl.sources.lines import at_field
+from kschedctl.sources.typed import typed
+from kschedctl.studies.refusals import raise_all, refusals
+
+
+def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
+    """Raises InputError for the pods, and what makes pods, that the API server would refuse in the cluster.
+
+    Of all manifests all faults are told. ``namespace``: where a manifest goes that names none. What has a UID was
+    created already and is not for here.
+    """
+    told = []
+    for document, place in manifests:
+        found = typed(document, str(document["kind"]), place, KINDS)
+        for refusal in refusals(document, found, cluster, namespace or ""):
+            told.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_all(told)

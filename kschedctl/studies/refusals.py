@@ -1,0 +1,140 @@
+"""What the API server would not create: pods, and what makes pods, that somebody wrote and that go to a cluster.
+
+Beside validation these are the admission plugins NamespaceLifecycle and RuntimeClass; PriorityClasses are in
+kschedctl.api.priority. Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
+plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kschedctl.api import objects as api
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.field_errors import Path
+from kschedctl.api.objects import Resources, Struct
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import QuantityError
+from kschedctl.api.validation import written
+from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
+from kschedctl.api.validation.options import Options
+from kschedctl.cluster import Cluster, describe, without_nulls
+from kschedctl.errors import InputError
+from kschedctl.lint.workload import ADDED_LABELS
+from kschedctl.scheduler.feature_gates import FeatureGates
+
+ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""The namespaces that the API server makes itself."""
+
+
+class Refusal(NamedTuple):
+    """Why an object is not created, and the field that is to blame."""
+
+    message: str
+    path: Path
+    hint: str = ""
+
+
+def refuse(manifest: Mapping[str, Any], cluster: Cluster) -> None:
+    """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
+    try:
+        found = msgspec.convert(without_nulls(manifest), KINDS[str(manifest["kind"])])
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where=describe(manifest)) from None
+    where = describe(manifest)
+    raise_all([InputError(each.message, where=where, hint=each.hint) for each in refusals(manifest, found, cluster)])
+
+
+def raise_all(told: list[InputError]) -> None:
+    """Raises the first of the errors, if there is one, which tells of the others."""
+    if told:
+        told[0].also = tuple(told[1:])
+        raise told[0]
+
+
+def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, namespace: str = "") -> list[Refusal]:
+    """Why the API server would not create what the manifest describes, in its words; empty where it would.
+
+    ``found``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
+    names none.
+    """
+    kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
+    wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
+    faults = errors(kind, found, options(cluster))
+    wrong += [Refusal(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.path) for e in faults]
+    for template, path in pod_templates(kind, found):
+        wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
+    return wrong
+
+
+def options(cluster: Cluster) -> Options:
+    """The feature gates that validation asks for, as the cluster has them."""
+    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+    return Options(
+        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+        selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+        pod_level_resources=gates.enabled("PodLevelResources"),
+        container_restart_rules=gates.enabled("ContainerRestartRules"),
+        user_namespaces_host_network=gates.enabled("UserNamespacesHostNetworkSupport"),
+    )
+
+
+def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Refusal]:
+    """Every cluster has namespaces: where none is known, they were not read."""
+    there = {namespace.metadata.name for namespace in cluster.namespaces}
+    if there and _covers(cluster, "Namespace") and name not in (*there, *ALWAYS_THERE):
+        hint = "add a manifest of it, or apply it to another"
+        yield Refusal(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
+
+
+def _of_pod(
+    template: written.Template, path: Path, found: Struct, kind: str, cluster: Cluster, *, faultless: bool
+) -> Iterator[Refusal]:
+    """What is said when the pods are created, by admission and, of those of a template that passes, by validation."""
+    meta = found.metadata  # type: ignore[attr-defined]
+    if kind == "Pod":
+        name, so = meta.name or meta.generate_name, ""
+    else:
+        name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
+    for field, why in _runtime_class(template.spec, cluster):
+        yield Refusal(f'{so}pods "{name}" is forbidden: {why}', (*path, "spec", field))
+    if kind != "Pod" and faultless:
+        labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
+        made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
+        for error in errors("Pod", made, options(cluster)):
+            yield Refusal(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.path))
+
+
+def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """(field, what the admission plugin RuntimeClass says)."""
+    name = spec.runtime_class_name
+    found = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
+    if name is not None and found is None:
+        if _covers(cluster, "RuntimeClass"):
+            yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
+        return
+    fixed = found.overhead.pod_fixed if found and found.overhead else None
+    if fixed is None and spec.overhead:
+        yield "overhead", "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+    elif fixed is not None and spec.overhead and not _equal(fixed, spec.overhead):
+        yield "overhead", "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+    selector = found.scheduling.node_selector if found and found.scheduling else {}
+    for key, value in sorted(selector.items()):
+        if spec.node_selector.get(key, value) != value:
+            ours = f"pod.spec.nodeSelector[{key}] = {spec.node_selector[key]}"
+            yield "nodeSelector", f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; {ours}"
+
+
+def _equal(fixed: Resources, overhead: Resources) -> bool:
+    try:
+        return quantities(fixed) == quantities(overhead)
+    except QuantityError:
+        return True  # whoever reads them says so
+
+
+def _covers(cluster: Cluster, kind: str) -> bool:
+    """Whether an object of the kind that is not in the cluster does not exist."""
+    return cluster.gap(kind) is None

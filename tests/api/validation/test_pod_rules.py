@@ -1,0 +1,518 @@
+"""What the API server says of a pod, in the words of pkg/apis/core/validation/validation.go (v1.36)."""
+
+from __future__ import annotations
+
+import pytest
+from written_manifests import AFFINITY_TERMS, LABELS, PREFERRED_TERMS, SELECTOR, Json, container, pod, refused
+
+NAME = "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+SYNTAX = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+BAD_KEY = f"name part {SYNTAX} (e.g. 'MyName',  or 'my.name',  or '123-abc', {NAME}"
+BAD_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+BAD_LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+BAD_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+def named(**metadata: object) -> Json:
+    return {**pod(), "metadata": metadata}
+
+
+def test_nothing_is_said_of_a_pod_that_is_right() -> None:
+    assert refused(pod()) == []
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (named(), ["metadata.name: Required value: name or generateName is required"]),
+        (named(name="Web"), [f'metadata.name: Invalid value: "Web": {BAD_SUBDOMAIN}']),
+        (named(name="a" * 254), [f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 characters']),
+        (named(generateName="web-"), []),
+        (named(generateName="we_"), [f'metadata.generateName: Invalid value: "we_": {BAD_SUBDOMAIN}']),
+        (named(name="w", namespace="a.b"), ['metadata.namespace: Invalid value: "a.b": must not contain dots']),
+        (named(name="w", labels={"a b": "c"}), [f'metadata.labels: Invalid value: "a b": {BAD_KEY}']),
+        (named(name="w", labels={"a": "b c"}), [f'metadata.labels: Invalid value: "b c": {BAD_VALUE}']),
+        (named(name="w", labels={"/a": ""}), ['metadata.labels: Invalid value: "/a": prefix part must be non-empty']),
+        (named(name="w", annotations={"A.Example.com/Key": "x y"}), []),
+        (named(name="w", annotations={"a b": ""}), [f'metadata.annotations: Invalid value: "a b": {BAD_KEY}']),
+        (
+            named(name="w", annotations={"a": "x" * 262_144}),
+            ["metadata.annotations: Too long: may not be more than 262144 bytes"],
+        ),
+    ],
+    ids=[
+        "no name", "capital", "long name", "generated", "generated wrongly", "namespace", "label key", "label value",
+        "prefix", "annotation with capitals", "annotation", "annotations",
+    ],
+)  # fmt: skip
+def test_metadata(manifest: Json, said: list[str]) -> None:
+    assert refused(manifest) == said
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (pod(containers=[]), ["spec.containers: Required value"]),
+        (pod(containers=[{"image": "web"}]), ["spec.containers[0].name: Required value"]),
+        (pod(containers=[{"name": "c"}]), ["spec.containers[0].image: Required value"]),
+        (pod(containers=[{"name": "C", "image": "w"}]), [f'spec.containers[0].name: Invalid value: "C": {BAD_LABEL}']),
+        (
+            pod(containers=[{"name": "c", "image": "w"}] * 2),
+            ['spec.containers[1].name: Duplicate value: "c"'],
+        ),
+        (
+            pod(initContainers=[{"name": "c", "image": "w"}]),
+            ['spec.initContainers[0].name: Duplicate value: "c"'],
+        ),
+        (
+            container(image=" web"),
+            ['spec.containers[0].image: Invalid value: " web": must not have leading or trailing whitespace'],
+        ),
+        (
+            container(restartPolicy="Sometimes"),
+            [
+                'spec.containers[0].restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
+                '"Never", "OnFailure"'
+            ],
+        ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/x"}]),
+            ['spec.containers[0].volumeMounts[0].name: Not found: "v"'],
+        ),
+        (
+            pod(restartPolicy="never"),
+            ['spec.restartPolicy: Unsupported value: "never": supported values: "Always", "OnFailure", "Never"'],
+        ),
+    ],
+    ids=["none", "name", "image", "capital", "twice", "init", "white space", "restart", "mount", "pod's restart"],
+)
+def test_containers(manifest: Json, said: list[str]) -> None:
+    assert refused(manifest) == said
+
+
+def ports(*found: Json, **spec: object) -> Json:
+    return pod(containers=[{"name": "c", "image": "web", "ports": list(found)}], **spec)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (ports({}), ["[0].containerPort: Required value"]),
+        (
+            ports({"containerPort": 80, "hostPort": 99999}),
+            ["[0].hostPort: Invalid value: 99999: must be between 1 and 65535, inclusive"],
+        ),
+        (
+            ports({"containerPort": -1}),
+            ["[0].containerPort: Invalid value: -1: must be between 1 and 65535, inclusive"],
+        ),
+        (
+            ports({"containerPort": 80, "protocol": "tcp"}),
+            ['[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
+        ),
+        (
+            ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "TCP"}),
+            ['[1].hostPort: Duplicate value: "TCP//80"'],
+        ),
+        (
+            ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "UDP"}),
+            [],
+        ),
+        (
+            ports({"containerPort": 80, "hostPort": 81}, hostNetwork=True),
+            ["[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true"],
+        ),
+        (ports({"containerPort": 80}, hostNetwork=True), []),
+        (ports(*[{"containerPort": 80, "name": "web"}] * 2), ['[1].name: Duplicate value: "web"']),
+        (
+            ports({"containerPort": 80, "name": "-"}),
+            [
+                '[0].name: Invalid value: "-": must contain at least one letter (a-z)',
+                '[0].name: Invalid value: "-": must not begin or end with a hyphen',
+            ],
+        ),
+    ],
+    ids=[
+        "none", "range", "negative", "protocol", "twice", "two protocols", "host network", "host network's default",
+        "two names", "name",
+    ],
+)  # fmt: skip
+def test_ports(manifest: Json, said: list[str]) -> None:
+    assert refused(manifest) == [f"spec.containers[0].ports{each}" for each in said]
+
+
+def test_a_port_of_the_host_is_taken_by_one_container_of_all() -> None:
+    two = [{"name": name, "image": "w", "ports": [{"containerPort": 80, "hostPort": 80}]} for name in "ab"]
+    assert refused(pod(containers=two)) == ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"']
+
+
+@pytest.mark.parametrize(
+    ("toleration", "said"),
+    [
+        ({"operator": "Exists"}, []),
+        ({"key": "a", "value": "b", "effect": "NoSchedule"}, []),
+        ({"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1}, []),
+        (
+            {"key": "a", "operator": "Equals"},
+            ['operator: Unsupported value: "Equals": supported values: "Equal", "Exists"'],
+        ),
+        (
+            {"key": "a", "operator": "<"},
+            ['operator: Unsupported value: "\\u003c": supported values: "Equal", "Exists"'],
+        ),
+        (
+            {"key": "a", "operator": "Gt", "value": "1"},
+            ['operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'],
+        ),
+        (
+            {"value": "a"},
+            [
+                'operator: Invalid value: "": operator must be Exists when `key` is empty, which means "match all '
+                'values and all keys"'
+            ],
+        ),
+        (
+            {"key": "a", "operator": "Exists", "value": "b"},
+            ["operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'"],
+        ),
+        ({"key": "a", "value": "b c"}, [f'operator: Invalid value: "b c": {BAD_VALUE}']),
+        ({"key": "a b", "operator": "Exists"}, [f'key: Invalid value: "a b": {BAD_KEY}']),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoRun"},
+            ['effect: Unsupported value: "NoRun": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'],
+        ),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3},
+            ["effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when `tolerationSeconds` is set"],
+        ),
+    ],
+    ids=[
+        "all", "equal", "seconds", "operator", "sign", "comparison", "no key", "value", "value's syntax", "key",
+        "effect", "seconds without eviction",
+    ],
+)  # fmt: skip
+def test_tolerations(toleration: Json, said: list[str]) -> None:
+    assert refused(pod(tolerations=[toleration])) == [f"spec.tolerations[0].{each}" for each in said]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("-3", []),
+        ("03", ["must be a valid decimal integer in canonical form"]),
+        ("x", ["must be a valid decimal integer in canonical form", 'strconv.ParseInt: parsing "x": invalid syntax']),
+        ("9223372036854775808", ['strconv.ParseInt: parsing "9223372036854775808": value out of range']),
+    ],
+)
+def test_comparisons_where_their_gate_is_on(value: str, said: list[str]) -> None:
+    toleration = {"key": "a", "operator": "Gt", "value": value}
+    found = refused(pod(tolerations=[toleration]), comparison_operators=True)
+    assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {each}' for each in said]
+
+
+def constraint(**fields: object) -> Json:
+    own = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
+    return {**own, **fields}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "said"),
+    [
+        ([constraint(minDomains=2, nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore")], []),
+        ([constraint(maxSkew=0)], ["maxSkew: Invalid value: 0: must be greater than zero"]),
+        ([constraint(topologyKey="")], ["topologyKey: Required value: can not be empty"]),
+        (
+            [constraint(whenUnsatisfiable="DoNotschedule")],
+            [
+                'whenUnsatisfiable: Unsupported value: "DoNotschedule": supported values: "DoNotSchedule", '
+                '"ScheduleAnyway"'
+            ],
+        ),
+        (
+            [constraint(), constraint(maxSkew=2)],
+            ['{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"'],
+        ),
+        ([constraint(), constraint(whenUnsatisfiable="ScheduleAnyway")], []),
+        (
+            [constraint(minDomains=0, whenUnsatisfiable="ScheduleAnyway")],
+            [
+                "minDomains: Invalid value: 0: must be greater than zero",
+                "minDomains: Invalid value: 0: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "
+                "ScheduleAnyway",
+            ],
+        ),
+        (
+            [constraint(nodeAffinityPolicy="honor")],
+            ['nodeAffinityPolicy: Unsupported value: "honor": supported values: "Honor", "Ignore"'],
+        ),
+        (
+            [constraint(nodeTaintsPolicy="")],
+            ['nodeTaintsPolicy: Unsupported value: "": supported values: "Honor", "Ignore"'],
+        ),
+        (
+            [constraint(matchLabelKeys=["app"], labelSelector=None)],
+            ["matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"],
+        ),
+        ([constraint(matchLabelKeys=["a b"])], [f'matchLabelKeys[0]: Invalid value: "a b": {BAD_KEY}']),
+        ([constraint(matchLabelKeys=["tier"])], []),
+        (
+            [constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "in", "values": ["w"]}]})],
+            ['labelSelector.matchExpressions[0].operator: Invalid value: "in": not a valid selector operator'],
+        ),
+        (
+            [constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]})],
+            [
+                "labelSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' "
+                "or 'NotIn'"
+            ],
+        ),
+        (
+            [constraint(labelSelector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]})],
+            [
+                "labelSelector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is "
+                "'Exists' or 'DoesNotExist'"
+            ],
+        ),
+        (
+            [constraint(labelSelector={"matchLabels": {"app": "a b"}})],
+            [f'labelSelector.matchLabels: Invalid value: "a b": {BAD_VALUE}'],
+        ),
+    ],
+    ids=[
+        "all fields", "maxSkew", "topologyKey", "whenUnsatisfiable", "twice", "hard and soft", "minDomains", "affinity",
+        "taints", "no selector", "label key", "other label", "operator", "no values", "values", "label value",
+    ],
+)  # fmt: skip
+def test_spread_constraints(constraints: list[Json], said: list[str]) -> None:
+    found = refused(pod(topologySpreadConstraints=constraints))
+    assert found == [f"spec.topologySpreadConstraints[0].{each}" for each in said]
+
+
+def test_a_label_key_that_the_selector_has_too_is_there_twice_once_a_pod_is_created() -> None:
+    """Upstream's path has the index of the key, but not the name of the list."""
+    manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
+    both = "exists in both matchLabelKeys and labelSelector"
+    assert refused(manifest) == [f'spec.topologySpreadConstraints[0][0]: Invalid value: "app": {both}']
+    before = 'spec.topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "app": '
+    assert refused(manifest, selector_merge=False) == [before + both]
+
+
+def affinity(kind: str, **terms: object) -> Json:
+    return pod(affinity={kind: terms})
+
+
+def node_term(*expressions: Json, fields: tuple[Json, ...] = ()) -> Json:
+    term = {"matchExpressions": list(expressions), "matchFields": list(fields)}
+    return affinity("nodeAffinity", **{AFFINITY_TERMS: {"nodeSelectorTerms": [term]}})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (node_term({"key": "a", "operator": "In", "values": ["b"]}), []),
+        (
+            affinity("nodeAffinity", **{AFFINITY_TERMS: {}}),
+            [": Required value: must have at least one node selector term"],
+        ),
+        (
+            node_term({"key": "a", "operator": "Equals", "values": ["b"]}),
+            ['[0].matchExpressions[0].operator: Invalid value: "Equals": not a valid selector operator'],
+        ),
+        (
+            node_term({"key": "a", "operator": "Gt", "values": ["1", "2"]}),
+            [
+                "[0].matchExpressions[0].values: Required value: must be specified single value when `operator` is "
+                "'Lt' or 'Gt'"
+            ],
+        ),
+        (
+            node_term({"key": "a", "operator": "NotIn"}),
+            ["[0].matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"],
+        ),
+        (
+            node_term({"key": "a", "operator": "Exists", "values": ["b"]}),
+            [
+                "[0].matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or "
+                "'DoesNotExist'"
+            ],
+        ),
+        (
+            node_term({"key": "", "operator": "Exists"}),
+            [
+                '[0].matchExpressions[0].key: Invalid value: "": name part must be non-empty',
+                f'[0].matchExpressions[0].key: Invalid value: "": {BAD_KEY}',
+            ],
+        ),
+        (
+            node_term({"key": "a", "operator": "In", "values": ["b c"]}),
+            [f'[0].matchExpressions[0].values[0]: Invalid value: "b c": {BAD_VALUE}'],
+        ),
+        (node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1"]},)), []),
+        (
+            node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1", "n2"]},)),
+            [
+                "[0].matchFields[0].values: Required value: must be only one value when `operator` is 'In' or 'NotIn' "
+                "for node field selector"
+            ],
+        ),
+        (
+            node_term(fields=({"key": "metadata.uid", "operator": "Exists"},)),
+            [
+                '[0].matchFields[0].operator: Invalid value: "Exists": not a valid selector operator',
+                '[0].matchFields[0].key: Invalid value: "metadata.uid": not a valid field selector key',
+            ],
+        ),
+    ],
+    ids=[
+        "right", "no terms", "operator", "two bounds", "no values", "values", "no key", "value", "name", "two names",
+        "field",
+    ],
+)  # fmt: skip
+def test_required_node_affinity(manifest: Json, said: list[str]) -> None:
+    at = f"spec.affinity.nodeAffinity.{AFFINITY_TERMS}.nodeSelectorTerms"
+    assert refused(manifest) == [f"{at}{each}" for each in said]
+
+
+def test_preferred_node_affinity_has_a_weight_and_any_value() -> None:
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}
+        for weight in (0, 1, 100, 101)
+    ]
+    at = f"spec.affinity.nodeAffinity.{PREFERRED_TERMS}"
+    assert refused(affinity("nodeAffinity", **{PREFERRED_TERMS: terms})) == [
+        f"{at}[0].weight: Invalid value: 0: must be in the range 1-100",
+        f"{at}[3].weight: Invalid value: 101: must be in the range 1-100",
+    ]
+
+
+def pod_term(**fields: object) -> Json:
+    return {"topologyKey": "zone", "labelSelector": SELECTOR, **fields}
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize(
+    ("term", "said"),
+    [
+        (pod_term(namespaces=["shop"], namespaceSelector={}), []),
+        (
+            pod_term(topologyKey=""),
+            [
+                ".topologyKey: Required value: can not be empty",
+                '.topologyKey: Invalid value: "": name part must be non-empty',
+                f'.topologyKey: Invalid value: "": {BAD_KEY}',
+            ],
+        ),
+        (pod_term(namespaces=["Shop"]), [f'.namespace: Invalid value: "Shop": {BAD_LABEL}']),
+        (
+            pod_term(namespaceSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            ['.namespaceSelector.matchExpressions[0].operator: Invalid value: "Gt": not a valid selector operator'],
+        ),
+        (
+            pod_term(matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+            ['.matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and mismatchLabelKeys'],
+        ),
+        (
+            pod_term(mismatchLabelKeys=["a"], labelSelector=None),
+            [".mismatchLabelKeys: Forbidden: must not be specified when labelSelector is not set"],
+        ),
+        (
+            pod_term(matchLabelKeys=["app"]),
+            ['[0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector'],
+        ),
+    ],
+    ids=["right", "topologyKey", "namespace", "namespaceSelector", "both lists", "no selector", "key in selector"],
+)
+def test_pod_affinity(kind: str, term: Json, said: list[str]) -> None:
+    at = f"spec.affinity.{kind}.{AFFINITY_TERMS}[0]"
+    assert refused(affinity(kind, **{AFFINITY_TERMS: [term]})) == [f"{at}{each}" for each in said]
+    at = f"spec.affinity.{kind}.{PREFERRED_TERMS}[0]"
+    weighted = {PREFERRED_TERMS: [{"weight": 101, "podAffinityTerm": term}]}
+    weight = [f"{at}.weight: Invalid value: 101: must be in the range 1-100"]
+    assert refused(affinity(kind, **weighted)) == weight + [f"{at}.podAffinityTerm{each}" for each in said]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"nodeSelector": {"a": "b c"}}, [f'nodeSelector: Invalid value: "b c": {BAD_VALUE}']),
+        ({"nodeName": "N1"}, [f'nodeName: Invalid value: "N1": {BAD_SUBDOMAIN}']),
+        ({"priorityClassName": "Gold"}, [f'priorityClassName: Invalid value: "Gold": {BAD_SUBDOMAIN}']),
+        ({"runtimeClassName": "a_b"}, [f'runtimeClassName: Invalid value: "a_b": {BAD_SUBDOMAIN}']),
+        (
+            {"preemptionPolicy": "never"},
+            [
+                'preemptionPolicy: Unsupported value: "never": supported values: "PreemptLowerPriority", "Never"',
+            ],
+        ),
+        ({"preemptionPolicy": ""}, ["preemptionPolicy: Required value"]),
+        ({"schedulingGates": [{"name": "a.b/c"}] * 2}, ['schedulingGates[1]: Duplicate value: "a.b/c"']),
+        ({"schedulingGates": [{"name": "a b"}]}, [f'schedulingGates[0]: Invalid value: "a b": {BAD_KEY}']),
+        (
+            {"schedulingGates": [{"name": "a"}], "nodeName": "n1"},
+            ["nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"],
+        ),
+        ({"hostNetwork": True, "hostUsers": False}, ["hostNetwork: Forbidden: when `hostUsers` is false"]),
+    ],
+    ids=[
+        "nodeSelector", "nodeName", "class", "runtime class", "policy", "no policy", "gate twice", "gate", "gated",
+        "users",
+    ],
+)  # fmt: skip
+def test_other_fields_of_the_spec(spec: Json, said: list[str]) -> None:
+    assert refused(pod(**spec)) == [f"spec.{each}" for each in said]
+
+
+def claim(**fields: str) -> Json:
+    return {"name": "gpu", **fields}
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"),
+    [
+        ([claim(resourceClaimName="a")], []),
+        ([{"resourceClaimName": "a"}], [".name: Required value"]),
+        ([claim(resourceClaimName="A")], [f'.resourceClaimName: Invalid value: "A": {BAD_SUBDOMAIN}']),
+        (
+            [claim()],
+            [
+                ': Invalid value: {"Name":"gpu","ResourceClaimName":null,"ResourceClaimTemplateName":null}: must '
+                "specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            ],
+        ),
+        (
+            [claim(resourceClaimName="a", resourceClaimTemplateName="b")],
+            [
+                ': Invalid value: {"Name":"gpu","ResourceClaimName":"a","ResourceClaimTemplateName":"b"}: at most one '
+                "of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            ],
+        ),
+    ],
+    ids=["right", "no name", "claim's name", "neither", "both"],
+)
+def test_resource_claims(claims: list[Json], said: list[str]) -> None:
+    assert refused(pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
+
+
+def test_two_claims_of_one_name() -> None:
+    two = [claim(resourceClaimName="a"), claim(resourceClaimTemplateName="b")]
+    assert refused(pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
+
+
+def test_labels_of_the_pod_decide_whether_a_key_becomes_a_requirement() -> None:
+    assert LABELS == {"app": "web"}
+    manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
+    assert refused({**manifest, "metadata": {"name": "web"}}) == []

@@ -1,0 +1,159 @@
+"""What the API server says of what holds the template of pods."""
+
+from __future__ import annotations
+
+import pytest
+from written_manifests import SELECTOR, Json, refused, workload
+
+KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob")
+SELECTED = tuple(kind for kind in KINDS if kind not in ("ReplicationController", "Job", "CronJob"))
+NOT_MATCHING = "`selector` does not match template `labels`"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_said_of_a_workload_that_is_right(kind: str) -> None:
+    assert refused(workload(kind)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_templates_are_validated_as_pods_are(kind: str) -> None:
+    at = "spec.jobTemplate.spec.template" if kind == "CronJob" else "spec.template"
+    said = ': Unsupported value: "Equals": supported values: "Equal", "Exists"'
+    bad = workload(kind, {"tolerations": [{"key": "a", "operator": "Equals"}]})
+    assert refused(bad) == [f"{at}.spec.tolerations[0].operator{said}"]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_replicas_are_not_negative(kind: str) -> None:
+    said = ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
+    assert refused(workload(kind, replicas=-1)) == said
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def test_a_selector_is_required_and_one_that_is_missing_matches_nothing(kind: str) -> None:
+    labels = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
+    assert refused(workload(kind, selector=None)) == ["spec.selector: Required value", labels]
+
+
+@pytest.mark.parametrize("kind", SELECTED)
+def test_the_selector_matches_the_labels_of_the_template(kind: str) -> None:
+    said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
+    assert refused(workload(kind, selector={"matchLabels": {"app": "db"}})) == [said]
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("Deployment", "deployment"),
+        ("ReplicaSet", "deployment"),
+        ("StatefulSet", "statefulset"),
+        ("DaemonSet", "daemonset"),
+    ],
+)
+def test_a_selector_is_not_empty(kind: str, word: str) -> None:
+    said = f"spec.selector: Invalid value: {{}}: empty selector is invalid for {word}"
+    assert refused(workload(kind, selector={})) == [said]
+
+
+def test_the_selector_of_a_replication_controller_is_by_default_the_labels_of_its_template() -> None:
+    assert refused(workload("ReplicationController", selector={})) == []
+    said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
+    assert refused(workload("ReplicationController", selector={"app": "db"})) == [said]
+
+
+@pytest.mark.parametrize("kind", [*SELECTED, "ReplicationController"])
+def test_pods_that_are_kept_running_are_restarted_always(kind: str) -> None:
+    said = 'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'
+    assert refused(workload(kind, {"restartPolicy": "Never"})) == [said]
+
+
+@pytest.mark.parametrize("policy", ["", "Always"])
+def test_pods_of_a_job_end(policy: str) -> None:
+    said = 'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
+    assert refused(workload("Job", {"restartPolicy": policy})) == [said]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"parallelism": -1}, ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"]),
+        ({"completions": -1}, ["spec.completions: Invalid value: -1: must be greater than or equal to 0"]),
+        (
+            {"completionMode": "Index"},
+            ['spec.completionMode: Unsupported value: "Index": supported values: "NonIndexed", "Indexed"'],
+        ),
+        ({"completionMode": "Indexed"}, ["spec.completions: Required value: when completion mode is Indexed"]),
+        ({"manualSelector": True}, ["spec.selector: Required value", "spec.template.metadata.labels: "]),
+    ],
+    ids=["parallelism", "completions", "mode", "indexed", "selector"],
+)
+def test_jobs(spec: Json, said: list[str]) -> None:
+    found = refused(workload("Job", **spec))
+    assert [each[: len(start)] for each, start in zip(found, said, strict=True)] == said
+
+
+def test_cron_jobs() -> None:
+    found = workload("CronJob", selector=SELECTOR)
+    del found["spec"]["schedule"]
+    found["metadata"]["name"] = "n" * 53
+    assert refused(found) == [
+        "spec.schedule: Required value",
+        'spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"app":"web"}}: '
+        "`selector` will be auto-generated",
+        f'metadata.name: Invalid value: "{"n" * 53}": must be no more than 52 characters',
+    ]
+
+
+def test_stateful_sets_mount_the_claims_that_they_make() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {}}
+    mounting = {"containers": [{"name": "c", "image": "w", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
+    assert refused(workload("StatefulSet", mounting, volumeClaimTemplates=[claim], podManagementPolicy="Serial")) == [
+        "spec.podManagementPolicy: Invalid value: \"Serial\": must be 'OrderedReady' or 'Parallel'",
+        "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
+        "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ({}, []),
+        ({"type": "Recreate"}, []),
+        (
+            {"type": "Recreate", "rollingUpdate": {}},
+            [".rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+        ),
+        (
+            {"type": "Rolling"},
+            [
+                ': Unsupported value: {"Type":"Rolling","RollingUpdate":null}: supported values: "Recreate", '
+                '"RollingUpdate"'
+            ],
+        ),
+        (
+            {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}},
+            ['.rollingUpdate.maxUnavailable: Invalid value: "0%": may not be 0 when `maxSurge` is 0'],
+        ),
+        (
+            {"rollingUpdate": {"maxUnavailable": "101%"}},
+            ['.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%'],
+        ),
+        (
+            {"rollingUpdate": {"maxSurge": "some"}},
+            [
+                '.rollingUpdate.maxSurge: Invalid value: "some": a valid percent string must be a numeric string '
+                "followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            ],
+        ),
+    ],
+    ids=["default", "recreate", "both", "type", "stuck", "too many", "no percentage"],
+)
+def test_strategies(strategy: Json, said: list[str]) -> None:
+    assert refused(workload("Deployment", strategy=strategy)) == [f"spec.strategy{each}" for each in said]
+
+
+def test_a_template_may_leave_to_the_pod_what_the_pod_gets_by_default() -> None:
+    """Host ports and requests are filled in when the pod is created; white space is looked at then, too."""
+    port = {"containerPort": 80}
+    container = {"name": "c", "image": " w", "ports": [port], "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    assert refused(workload("Deployment", {"hostNetwork": True, "containers": [container]})) == []

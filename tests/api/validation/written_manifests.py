@@ -1,0 +1,49 @@
+"""Manifests that the API server takes, changed at one field; and what it says of them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.validation.manifests import KINDS, errors
+from kschedctl.api.validation.options import Options
+from kschedctl.cluster import without_nulls
+
+Json = dict[str, Any]
+AFFINITY_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
+LABELS = {"app": "web"}
+SELECTOR = {"matchLabels": LABELS}
+
+
+def pod(**spec: Any) -> Json:
+    """A pod that nothing is wrong with, with these fields in its spec."""
+    own = {"containers": [{"name": "c", "image": "web"}], **spec}
+    return {"kind": "Pod", "metadata": {"name": "web", "labels": LABELS}, "spec": own}
+
+
+def container(**fields: Any) -> Json:
+    """A pod whose one container has these fields."""
+    return pod(containers=[{"name": "c", "image": "web", **fields}])
+
+
+def workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
+    """A workload that nothing is wrong with, with these fields in its spec, and in that of its template."""
+    pods: Json = {"containers": [{"name": "c", "image": "web"}], **(template or {})}
+    inner: Json = {"template": {"metadata": {"labels": LABELS}, "spec": pods}, **spec}
+    if kind in ("Job", "CronJob"):
+        pods.setdefault("restartPolicy", "Never")
+    else:
+        inner.setdefault("selector", LABELS if kind == "ReplicationController" else SELECTOR)
+    if kind == "CronJob":
+        inner = {"schedule": "@daily", "jobTemplate": {"spec": inner}}
+    return {"kind": kind, "metadata": {"name": "web"}, "spec": inner}
+
+
+def refused(manifest: Json, **options: bool) -> list[str]:
+    """What the API server says of it."""
+    document = without_nulls(deepcopy(manifest))
+    found = msgspec.convert(document, KINDS[manifest["kind"]])
+    return [str(error) for error in errors(manifest["kind"], found, Options(**options))]

@@ -1,0 +1,215 @@
+"""Manifests that the API server would not create are refused by whatever would place their pods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+GPU = "nvidia.com/gpu"
+NAMESPACES = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("default", "kube-system")
+]
+CLASSES = [
+    {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"sandboxed": "true"}},
+    }
+]
+WORLD = [*(node(f"n{i}") for i in range(3)), *NAMESPACES, *CLASSES]
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def asking(**resources: Json) -> Json:
+    return {"containers": [{"name": "c", "image": "web", "resources": resources}]}
+
+
+CASES: dict[str, tuple[Json, str]] = {
+    "whenUnsatisfiable": (
+        {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotschedule"}]},
+        'spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "DoNotschedule": supported values: '
+        '"DoNotSchedule", "ScheduleAnyway"',
+    ),
+    "maxSkew": (
+        {"topologySpreadConstraints": [{**SPREAD, "maxSkew": 0}]},
+        "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero",
+    ),
+    "hostPort": (
+        {"containers": [{"name": "c", "image": "web", "ports": [{"containerPort": 80, "hostPort": 99999}]}]},
+        "spec.containers[0].ports[0].hostPort: Invalid value: 99999: must be between 1 and 65535, inclusive",
+    ),
+    "request above limit": (
+        asking(requests={"cpu": "2"}, limits={"cpu": "1"}),
+        'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+    ),
+    "half a device": (
+        asking(requests={GPU: "500m"}, limits={GPU: "500m"}),
+        f'spec.containers[0].resources.limits[{GPU}]: Invalid value: "500m": must be an integer',
+    ),
+    "duplicate containers": (
+        {"containers": [{"name": "c", "image": "web"}] * 2},
+        'spec.containers[1].name: Duplicate value: "c"',
+    ),
+    "toleration operator": (
+        {"tolerations": [{"key": "a", "operator": "Equals"}]},
+        'spec.tolerations[0].operator: Unsupported value: "Equals": supported values: "Equal", "Exists"',
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["explain", "simulate", "capacity"])
+@pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
+def test_a_pod_is_refused_in_the_words_of_the_api_server(
+    run: Run, write: Write, command: str, spec: Json, said: str
+) -> None:
+    path = write(pod("web", **spec), name="pod.json")
+    found = run(command, "-f", write(*WORLD), "-f", path)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.splitlines()[0] == f'error: {path}: document 1, items[0]: The Pod "web" is invalid: {said}'
+
+
+@pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
+def test_a_template_is_refused_by_the_name_of_its_workload(run: Run, write: Write, spec: Json, said: str) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", **spec)["spec"]}
+    inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": inner}
+    said = said.replace("spec.", "spec.template.spec.", 1)
+    for command in ("explain", "simulate"):
+        found = run(command, "-f", write(*WORLD), "-f", write(workload, name="web.json"))
+        assert (found.code, found.out) == (2, "")
+        assert f': The Deployment "web" is invalid: {said}\n' in found.err
+
+
+@pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
+def test_a_scenario_that_applies_it_is_refused(run: Run, write: Write, tmp_path: Path, spec: Json, said: str) -> None:
+    scenario = tmp_path / "scenario.json"
+    steps = [{"apply": {"manifests": [pod("web", **spec)]}}]
+    scenario.write_text(json.dumps({"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": steps}))
+    found = run("whatif", str(scenario), "-f", write(*WORLD))
+    assert (found.code, found.out) == (2, "")
+    where = f"{scenario}: step 1 (apply): manifests[0], Pod default/web"
+    assert found.err.splitlines()[0] == f'error: {where}: The Pod "web" is invalid: {said}'
+
+
+def test_every_fault_of_every_manifest_is_told_at_its_line(run: Run, write: Write, tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(
+        """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: a
+spec:
+  priority: 0
+  containers:
+  - name: c
+    image: web
+    ports:
+    - hostPort: 70000
+      containerPort: 80
+---
+# another one
+apiVersion: v1
+kind: Pod
+metadata:
+  name: b
+spec:
+  nodeSelector:
+    disk type: ssd
+  tolerations:
+  - key: a
+    effect: NoRun
+  containers:
+  - name: c
+    image: web
+"""
+    )
+    found = run("simulate", "-f", write(*WORLD), "-f", str(path))
+    lines = [line.partition(": Invalid")[0].partition(": Unsupported")[0] for line in found.err.splitlines()]
+    assert lines == [
+        f'error: {path}: document 1 (line 11): The Pod "a" is invalid: spec.containers[0].ports[0].hostPort',
+        f'error: {path}: document 2 (line 20): The Pod "b" is invalid: spec.nodeSelector',
+        f'error: {path}: document 2 (line 24): The Pod "b" is invalid: spec.tolerations[0].effect',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (pod("web", namespace="shop"), 'namespaces "shop" not found'),
+        (
+            pod("web", runtimeClassName="gvisor"),
+            'pods "web" is forbidden: pod rejected: RuntimeClass "gvisor" not found',
+        ),
+        (
+            pod("web", overhead={"cpu": "1"}),
+            'pods "web" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined '
+            "Overhead",
+        ),
+        (
+            pod("web", runtimeClassName="kata", overhead={"cpu": "1"}),
+            "pods \"web\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            pod("web", runtimeClassName="kata", nodeSelector={"sandboxed": "false"}),
+            'pods "web" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[sandboxed] = true; '
+            "pod.spec.nodeSelector[sandboxed] = false",
+        ),
+    ],
+    ids=["namespace", "class", "overhead", "other overhead", "other nodes"],
+)
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+def test_what_admission_refuses(run: Run, write: Write, command: str, manifest: Json, said: str) -> None:
+    found = run(command, "-f", write(*WORLD), "-f", write(manifest, name="pod.json"))
+    assert (found.code, found.out) == (2, "")
+    assert f"pod.json: document 1, items[0]: {said}" in found.err
+
+
+def test_what_is_not_known_to_be_missing_is_not_refused(run: Run, write: Write, tmp_path: Path) -> None:
+    """Namespaces and classes were not among the files, but for one namespace that is applied."""
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    wanted = pod("web", namespace="lab", runtimeClassName="gvisor")
+    path = tmp_path / "apply.yaml"
+    path.write_text(f"{json.dumps(shop)}\n---\n{json.dumps(wanted)}\n")
+    found = run("simulate", "-f", write(node("n1"), whole=False), "-f", str(path))
+    assert "not found" not in found.err
+
+
+def test_a_namespace_that_is_applied_too_is_there(run: Run, write: Write) -> None:
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    found = run("simulate", "-f", write(*WORLD), "-f", write(shop, pod("web", namespace="shop"), name="pod.json"))
+    assert found.code == 0
+
+
+def test_pods_of_a_cluster_are_taken_as_they_are(run: Run, write: Write) -> None:
+    """One with a UID, and one that is bound."""
+    wrong = {"tolerations": [{"key": "a", "operator": "Equals"}]}
+    path = write(pod("a", uid="1", **wrong), pod("b", nodeName="n1", **wrong), pod("c"), name="pods.json")
+    assert run("simulate", "-f", write(*WORLD), "-f", path).code == 0
+
+
+def test_a_template_that_passes_while_its_pods_would_not(run: Run, write: Write) -> None:
+    """A label key in the selector too is refused when a pod is created, as white space around an image is."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]}
+    template["spec"]["containers"][0]["image"] = " web"
+    inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": inner}
+    found = run("simulate", "-f", write(*WORLD), "-f", write(workload, name="web.json"))
+    said = (
+        'The Deployment "web" is accepted, but not its pods: Pod "web-" is invalid: spec.containers[0].image: Invalid '
+        'value: " web": must not have leading or trailing whitespace'
+    )
+    assert found.err.endswith(f"items[0]: {said}\n")
+
+
+def test_the_gate_of_comparisons_lets_them_pass(run: Run, write: Write) -> None:
+    wanted = pod("web", tolerations=[{"key": "a", "operator": "Gt", "value": "1"}])
+    arguments = ("simulate", "-f", write(*WORLD), "-f", write(wanted, name="pod.json"))
+    assert run(*arguments).code == 2
+    assert run(*arguments, "--feature-gates", "TaintTolerationComparisonOperators=true").code == 0
