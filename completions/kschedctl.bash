@@ -24,7 +24,7 @@ _kschedctl() {
         explain/-n|explain/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) COMPREPLY=(); return ;;
         explain/-l|explain/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name) COMPREPLY=(); return ;;
-        explain/-o|explain/--output|snapshot/-o|snapshot/--output|simulate/-o|simulate/--output|capacity/-o|capacity/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name' -- "$current")); return ;;
+        explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--select) COMPREPLY=(); return ;;
@@ -33,24 +33,26 @@ _kschedctl() {
         lint/--baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown' -- "$current")); return ;;
+        lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        snapshot/-o|snapshot/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
         config/--nodes) COMPREPLY=(); return ;;
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
+        capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) COMPREPLY=(); return ;;
     esac
     case $command in
         explain) words='--as-if-priority --as-if-priority-class -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node' ;;
         lint) words='rules explain -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --select --ignore --fail-on --baseline --write-baseline --settings -o --output --color -v --verbose -q --quiet' ;;
-        snapshot) words='save show diff -o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color --each-node' ;;
+        snapshot) words='save show diff -o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
         config) words='check view --nodes --fail-on -o --output --color -v --verbose -q --quiet --feature-gates --kube-version' ;;
         simulate) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
-        capacity) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet --each-node' ;;
+        capacity) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         drain) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         failures) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         whatif) words='--compare-config -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;

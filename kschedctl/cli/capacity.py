@@ -9,7 +9,7 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.options import Source, View, with_options
+from kschedctl.cli.options import Source, Unlisted, with_options
 from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
@@ -23,7 +23,7 @@ def capacity(
     *,
     source: Source,
     run: Run,
-    view: View,
+    view: Unlisted,
     namespace: Namespace = None,
     most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,
 ) -> Answer:

@@ -29,7 +29,7 @@ class Opt(NamedTuple):
     @property
     def words(self) -> list[str]:
         """The values to choose from, when there are such."""
-        return self.value.split("|") if "|" in self.value else []
+        return [word.removesuffix("…") for word in self.value.split("|")] if "|" in self.value else []
 
 
 class Described(NamedTuple):

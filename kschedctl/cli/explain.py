@@ -14,7 +14,7 @@ from msgspec.structs import replace as altered
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Format, Scope, Source, View, with_options
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
@@ -115,7 +115,7 @@ class _Question:
 
 
 def _answer(report: Explanation | Explanations | PendingPods, view: View) -> Answer:
-    if view.output is Format.NAME:  # the names alone: what the other forms say goes to stderr
+    if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)
     return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided))

@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,9 @@ from msgspec.structs import replace as altered
 
 import kschedctl
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_settings import find_settings, read_baseline, read_settings
-from kschedctl.cli.options import Color, Format, Source, View, with_options
+from kschedctl.cli.options import Color, Output, Source, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -33,19 +33,6 @@ from kschedctl.sources.positions import Manifest, read_manifests
 
 CLEAN, FOUND = 0, 1
 log = logging.getLogger(__name__)
-
-
-class LintFormat(StrEnum):
-    """The values of ``-o``."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    SARIF = "sarif"
-    JUNIT = "junit"
-    GITHUB = "github"
-    MARKDOWN = "markdown"
 
 
 @dataclass(frozen=True)
@@ -98,9 +85,7 @@ class Which:
 class Shown:
     """How to show what was found."""
 
-    output: Annotated[
-        LintFormat, typer.Option("-o", "--output", metavar="|".join(LintFormat), help="Form of the answer.")
-    ] = LintFormat.TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown")] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -108,8 +93,7 @@ class Shown:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
 
     def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
-        view = View(Format.WIDE if self.output is LintFormat.WIDE else Format.TABLE, color=self.color)
-        return replace(view.answer(document, exit_code), format=self.output.value)
+        return Output(self.output, color=self.color).answer(document, exit_code)
 
 
 @with_options

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Style
 
@@ -27,18 +28,6 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 DEFAULT_NAMESPACE = "default"
 
 Result = TypeVar("Result")
-
-
-class Format(StrEnum):
-    """The values of ``-o``."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    NAME = "name"
 
 
 class Color(StrEnum):
@@ -167,9 +156,7 @@ class Scope:
 class Output:
     """How to show the answer, and what to say besides."""
 
-    output: Annotated[Format, typer.Option("-o", "--output", metavar=_choice(Format), help="Form of the answer.")] = (
-        Format.TABLE
-    )
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "csv", "name")] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -178,9 +165,9 @@ class Output:
 
     def answer(self, document: Any, exit_code: int = 0) -> Answer:
         """The document, shown as was asked for."""
-        wide = self.output is Format.WIDE
-        style = Style(width=_width(wide), color=self._colored(), wide=wide, all_nodes=self._all_nodes())
-        return Answer(document, self.output.value, style, exit_code)
+        wide = self.output.name == "wide"
+        style = Style(_width(wide), self._colored(), wide, self._all_nodes(), self.output.template)
+        return Answer(document, self.output.name, style, exit_code)
 
     def _colored(self) -> bool:
         if self.color is Color.AUTO:
@@ -203,6 +190,20 @@ class View(Output):
 
     def _all_nodes(self) -> bool:
         return self.each_node or self.nodes
+
+
+@dataclass(frozen=True)
+class Unlisted(Output):
+    """The same for answers that are about no list of pods."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "csv")] = TABLE
+
+
+@dataclass(frozen=True)
+class Untabled(Output):
+    """The same for answers that are no table of things either."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown")] = TABLE
 
 
 def _width(wide: bool) -> int:

@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace as altered
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Color, Source, View, with_options
+from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.errors import UsageError
@@ -62,11 +62,11 @@ def save(
     header = write_snapshot(cluster, output, anonymized=anonymize)
     if STDOUT in (output, mapping):
         return SAME
-    return View(color=talk.color).answer(_report(header, output))
+    return Untabled(color=talk.color).answer(_report(header, output))
 
 
 @with_options
-def show(*, file: File, view: View) -> Answer:
+def show(*, file: File, view: Untabled) -> Answer:
     """What a snapshot holds: when and where it was taken, how many objects of each kind, what could not be read."""
     return view.answer(_report(read_header(file), file))
 
@@ -76,7 +76,7 @@ def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
-    view: View,
+    view: Untabled,
 ) -> Answer:
     """What changed between two snapshots that scheduling reads. Exit code 1 when something did."""
     report = compare(read_snapshot(before), read_snapshot(after), (before, after))

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Format, Scope, Source
+from kschedctl.cli.forms import TEMPLATES
+from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.source import connection, tell, wishes
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pending import PendingPods
 
-DATA = (Format.JSON.value, Format.YAML.value, Format.NAME.value)
+DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 
 
 def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -> int:

@@ -12,7 +12,10 @@ from kschedctl.render.printable import printable
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.drain import Drain
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
+from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.simulation import Simulation
 from kschedctl.reports.whatif import WhatIf
 
@@ -52,6 +55,28 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     return f"'{printable(value)}" if value.lstrip().startswith(_FORMULA) else printable(value)
+
+
+def _explanation(report: Explanation) -> Iterator[Sequence[object]]:
+    """A row a node and reason; a pod about which no node was asked has one by itself."""
+    for node in report.nodes:
+        at = (report.pod, report.verdict, node.name, node.zone, node.pool, "" if node.total is None else node.total)
+        for refusal in node.refusals:
+            yield *at, refusal.plugin, refusal.reason, refusal.fact
+        if not node.refusals:
+            yield *at, "", "", ""
+    if not report.nodes:
+        yield report.pod, report.verdict, "", "", "", "", "", report.message or report.headline, ""
+
+
+def _explanations(report: Explanations) -> Iterator[Sequence[object]]:
+    return (row for each in report.explanations for row in _explanation(each))
+
+
+def _pending(report: PendingPods) -> Iterator[Sequence[object]]:
+    for group in report.groups:
+        for pod in group.pods:
+            yield pod, group.verdict, group.cause
 
 
 def _simulation(report: Simulation) -> Iterator[Sequence[object]]:
@@ -95,7 +120,11 @@ def _whatif(report: WhatIf) -> Iterator[Sequence[object]]:
         yield change.pod, change.change, change.before, change.after, change.message
 
 
+_NODES = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
+    "Explanation": (_NODES, _explanation),
+    "Explanations": (_NODES, _explanations),
+    "PendingPods": (("pod", "verdict", "cause"), _pending),
     "Simulation": (("pod", "verdict", "node", "tied", "message"), _simulation),
     "Capacity": (("shape", "fits", "node", "pods", "message"), _capacity),
     "Drain": (("pod", "what", "from", "to", "message"), _drain),

@@ -24,6 +24,10 @@ def _of(groups: Iterable[Mapping[str, Any]]) -> list[str]:
     return [pod for group in groups for pod in group["pods"]]
 
 
+def _of_document(document: dict[str, Any]) -> Iterable[str]:
+    return PODS[document["kind"]](document)
+
+
 PODS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "Explanation": lambda found: [found["pod"]],
     "Explanations": lambda found: [each["pod"] for each in found["explanations"]],
@@ -31,6 +35,9 @@ PODS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "Simulation": lambda found: _of(found["pending"]),
     "Drain": lambda found: [*(blocked["pod"] for blocked in found["blocked"]), *_of(found["unplaced"])],
     "Failures": lambda found: [pod for failure in found["failures"] for pod in _of(failure["reasons"])],
+    "Answers": lambda found: [
+        pod for each in found["answers"] for pod in PODS[each["document"]["kind"]](each["document"])
+    ],
     "WhatIf": lambda found: [c["pod"] for c in found["changes"] if c["change"] == "NewlyPending"],
 }
 """The kind of a document -> its pods."""

@@ -111,12 +111,16 @@ Page = tuple[Block, ...]
 
 @dataclass(frozen=True)
 class Style:
-    """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest."""
+    """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
+
+    ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``.
+    """
 
     width: int = 110
     color: bool = False
     wide: bool = False
     all_nodes: bool = False
+    template: str = ""
 
     @property
     def unlimited(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.reports.explanation import Document
 
@@ -43,6 +44,20 @@ def _data(write: str) -> Callable[[Document, Style], str]:
     return lambda document, style: _load(write)(_headed(document.to_dict()))
 
 
+def _template(fill: str) -> Callable[[Document, Style], str]:
+    return lambda document, style: _load(fill)(_headed(document.to_dict()), style.template)
+
+
+def _of_findings(write: str) -> Callable[[Any, Style], str]:
+    def show(document: Any, style: Style) -> str:
+        if document.kind != "Findings":
+            form = write.partition(":")[0]
+            raise UsageError(f"-o {form} shows findings, and these are {document.kind}", hint="-o json has everything")
+        return str(_load(write)(document))
+
+    return show
+
+
 def _headed(document: dict[str, Any]) -> dict[str, Any]:
     """With apiVersion and kind in front, where readers of Kubernetes documents look for them."""
     return {key: document[key] for key in ("apiVersion", "kind")} | document
@@ -63,8 +78,10 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
     "csv": lambda document, style: _load("csv_table:to_csv")(document),
     "name": _data("names:pod_names"),
-    "sarif": lambda document, style: _load("sarif:to_sarif")(document),
-    "junit": lambda document, style: _load("junit:to_junit")(document),
-    "github": lambda document, style: _load("github:to_github")(document),
+    "jsonpath": _template("templates:jsonpath"),
+    "custom-columns": _template("templates:custom_columns"),
+    "sarif": _of_findings("sarif:to_sarif"),
+    "junit": _of_findings("junit:to_junit"),
+    "github": _of_findings("github:to_github"),
 }
 """``-o`` -> what gives the text."""

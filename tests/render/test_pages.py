@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 
-from kschedctl.cli.options import Format
 from kschedctl.render.page import Style, shown_first
 from kschedctl.render.renderers import PAGES, RENDERERS
 from kschedctl.reports.explanation import Explanation, NodeGroup, PreemptionReport, Refusal
@@ -24,10 +23,6 @@ def section(shown: str, title: str) -> list[str]:
     lines = shown.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith(title)) + 1
     return lines[start : lines.index("", start)]
-
-
-def test_every_format_has_a_renderer() -> None:
-    assert set(Format) <= set(RENDERERS)
 
 
 def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
