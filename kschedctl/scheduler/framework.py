@@ -238,8 +238,8 @@ class PluginVerdict:
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 
-def required_state(state: Any, plugin: str, point: str) -> Any:
-    """The state, or PluginError when the profile runs a plugin's later point without the one that makes its state."""
+def required_state(state: Any, words: str) -> Any:
+    """The state, or PluginError, in upstream's words, when a profile runs a point without the one that prepares it."""
     if state is None:
-        raise PluginError(f'error reading "{point}{plugin}" from cycleState: not found')
+        raise PluginError(words)
     return state

@@ -42,13 +42,16 @@ class KindOfPod:
         before = run_pre_filter(framework.at("preFilter"), info, self.view)
         self.settled = self._settle(before)
         self.hopeless = any(result.status.rejected for result in self.settled.results.values())
+        self.always: Scores | None = None
+        self.tied = NOWHERE
+        if self.hopeless:  # what the other plugins need of a pod may be missing
+            return
         self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._moving_filters(before)]
         self.allowed = self._allowed()
         base, self.fixed_scores, self.moving_scores = self._sort_scores(before)
         never = self._never()
         same = not never.any() and (base == base[:1]).all()
         self.always = None if same else np.where(never, REFUSED, base)
-        self.tied = NOWHERE
 
     def rank(self, sampling: Sampling | None = None) -> tuple[Rows, int]:
         """The rows that share the highest score, and how many rows fit. Raises PluginError."""

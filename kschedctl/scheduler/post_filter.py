@@ -40,7 +40,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
             result = results[plugin.name] = plugin.post_filter(cycle)
         except PluginError as failure:
             return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results)
-        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE):
+        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
             return PostFilterOutcome(result.status, results)
     reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
     return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results)

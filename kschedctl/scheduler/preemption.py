@@ -8,6 +8,7 @@ of every node, and one vectorised pass over the plugins judges them all.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.scheduler.candidates import Candidates, Positions
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
-from kschedctl.scheduler.framework import Bools
+from kschedctl.scheduler.framework import Bools, Code
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.snapshot import Snapshot
 
@@ -36,12 +37,27 @@ class DryRun:
     hopeless: Bools
     without: FilterOutcome
 
-    def reason_counts(self) -> Counter[str]:
-        """How many nodes preemption does not help, by reason; the nodes that were not tried share one."""
+    def reason_counts(self, kept: bool = True) -> Counter[str]:
+        """How many nodes preemption does not help, by reason; the nodes that were not tried share one.
+
+        ``kept``: candidates count as helped. Where none is wanted they are like nodes that were not tried.
+        """
         counts = self.without.reason_counts(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
-        counts[NOT_HELPFUL] += int((~self.empty & ~self.hopeless).sum()) - len(self.candidates)
+        counts[NOT_HELPFUL] += int((~self.empty & ~self.hopeless).sum()) - len(self.candidates) * kept
         return +counts
+
+    def errors(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What went wrong on nodes, named by ``names``, each text once, in node order."""
+        found: list[tuple[int, str]] = []
+        for plugin, verdict, mine in self.without.reported():
+            for rejection in verdict.rejections if verdict.failed.any() else ():
+                if rejection.code is Code.ERROR:
+                    text = f'running "{plugin}" filter plugin: {rejection.reason}'
+                    found += ((row, text) for row in np.flatnonzero(rejection.mask & mine & self.hopeless).tolist())
+        nobody = self.candidates.row[self.candidates.sizes == 0].tolist()
+        found += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in nobody)
+        return tuple(dict.fromkeys(text for _, text in sorted(found)))
 
 
 NO_VICTIMS = "No preemption victims found for incoming pod"

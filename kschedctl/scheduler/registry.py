@@ -58,7 +58,7 @@ PLUGINS: Mapping[str, Factory] = {
         inclusion_policies=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
     ),
-    "InterPodAffinity": lambda args, gates: InterPodAffinity(args),
+    "InterPodAffinity": lambda args, gates: InterPodAffinity(args, as_documented=gates.minor < 34),
     "DynamicResources": lambda args, gates: DynamicResources(args, Features.of(gates)),
     "DefaultPreemption": lambda args, gates: DefaultPreemption(args),
     "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args, Features.of(gates)),

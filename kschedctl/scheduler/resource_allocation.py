@@ -63,7 +63,11 @@ def _needed(requests: Mapping[str, int], view: Snapshot) -> Amounts | None:
 
 
 def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False) -> list[int]:
-    """What the pod requests of each resource; ``nonzero`` counts containers without cpu or memory with a default."""
+    """What the pod requests of each resource; ``nonzero`` counts containers without cpu or memory with a default.
+
+    What its devices give of node resources does not count here, whatever its status says.
+    """
+    options = options._replace(dra_node_allocatable=False)
     found = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
     return [found.get(resource.name, 0) for resource in resources]
 

@@ -53,12 +53,17 @@ class AffinityTerm(NamedTuple):
         in_scope = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return in_scope and self.selector.matches(labels)
 
-    def unrolled(self, namespaces: Mapping[str, Mapping[str, str]]) -> AffinityTerm:
-        """The namespace selector replaced by the names of the namespaces (name -> labels) that it selects."""
+    def unrolled(self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False) -> AffinityTerm:
+        """The names of the namespaces (name -> labels) that the namespace selector selects added to its own.
+
+        ``replaced``: they take the selector's place, as documented. Upstream since 1.34 keeps it and matches it against
+        no labels.
+        """
         if self.namespace_selector.empty:
             return self
         selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
-        return self._replace(namespaces=self.namespaces | selected, namespace_selector=NOTHING)
+        left = NOTHING if replaced else self.namespace_selector
+        return self._replace(namespaces=self.namespaces | selected, namespace_selector=left)
 
 
 class PodInfo:
@@ -104,7 +109,7 @@ class PodInfo:
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
         """What a pod that was not started yet asks of a node: its status does not count. Raises InputError."""
-        return self.amounts(self.options._replace(use_status=False))
+        return self.amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
 
     def amounts(self, options: Options) -> dict[str, int]:
         """The requests under other options, as integers. Raises InputError that names the pod."""

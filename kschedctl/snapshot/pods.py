@@ -35,6 +35,8 @@ class Repeated(Sequence[Pod]):
 
     def __init__(self, pods: Sequence[Pod], position: int, count: int) -> None:
         self.pods, self.position, self.times = pods, position, count
+        if isinstance(pods, Repeated) and pods.position == position:  # not one within the other, however many come
+            self.pods, self.times = pods.pods, pods.times + count
 
     def __len__(self) -> int:
         return len(self.pods) + self.times

@@ -17,7 +17,7 @@ NAME = DefaultPreemption.name
 
 
 def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
-    """What preemption found; None when it failed.
+    """What preemption found; None when it could not be tried.
 
     Where the profile runs no DefaultPreemption, or the framework stopped before it, this is what it would have found.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from random import Random
 
@@ -217,6 +218,16 @@ def test_pods_that_are_cloned_started_when_the_one_did():
     assert view.pods.start.tolist() == [10**9, NO_TIME]
     view.clone(0, 2)
     assert view.pods.start.tolist() == [10**9, NO_TIME, 10**9, 10**9]
+
+
+def test_pods_are_cloned_time_and_again():
+    view = snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
+    for _ in range(2 * sys.getrecursionlimit()):
+        view.clone(0, 1)
+    view.clone(1, 1)
+    assert len(view.pods.objects) == 2 * sys.getrecursionlimit() + 3
+    assert [view.pods.objects[i].metadata.name for i in (1, 2, -2, -1)] == ["b", "a", "a", "b"]
+    assert len(view.pods.start) == len(view.pods.objects)
 
 
 def test_a_start_that_is_no_time_names_its_pod():

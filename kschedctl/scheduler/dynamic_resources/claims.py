@@ -16,6 +16,9 @@ EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 EXACT_COUNT, ALL = "ExactCount", "All"
 """The modes of allocation."""
 NOT_CREATED_YET = "ResourceClaim not created yet"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_FOUND = 'could not find ResourceClaim "{}"'
+UNSUPPORTED = "none of the supported fields are set"
 
 
 class ClaimError(Exception):
@@ -58,7 +61,7 @@ def pod_claims(
             continue
         claim = claims.get(f"{namespace}/{name}")
         if claim is None:
-            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+            raise ClaimError(NOT_FOUND.format(f"{namespace}/{name}"))
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
         if reference.resource_claim_name is None:
@@ -71,9 +74,7 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     if reference.resource_claim_template_name is None:
-        raise ClaimError(
-            f'pod "{pod.key}", spec.resourceClaim "{reference.name}": none of the supported fields are set'
-        )
+        raise ClaimError(f'pod "{pod.key}", spec.resourceClaim "{reference.name}": {UNSUPPORTED}')
     for status in pod.status.resource_claim_statuses:
         if status.name == reference.name:
             return status.resource_claim_name

@@ -23,7 +23,7 @@ from kschedctl.scheduler.dynamic_resources.allocator import (
     Search,
     SearchTimeoutError,
 )
-from kschedctl.scheduler.dynamic_resources.claims import PodClaims
+from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
@@ -34,7 +34,6 @@ from kschedctl.scheduler.framework import Code, PluginError
 Bools = npt.NDArray[np.bool_]
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
-NOT_AVAILABLE = "resourceclaim not available on the node"
 MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
 
@@ -42,7 +41,8 @@ MAX_ALTERNATIVES = 8
 class Outcome(NamedTuple):
     """What Filter says of a node, and the devices when it passes.
 
-    ``searched`` where devices were looked for; ``expression`` is the CEL selector that failed.
+    ``searched`` where devices were looked for; ``expression`` is the CEL selector that failed. ``settled``: it was said
+    before any claim was looked at.
     """
 
     code: Code = Code.SUCCESS
@@ -50,9 +50,11 @@ class Outcome(NamedTuple):
     allocation: Allocation | None = None
     searched: bool = False
     expression: str = ""
+    settled: bool = False
 
 
-NOTHING_TO_DO = Outcome()
+NOTHING_TO_DO = Outcome(settled=True)
+NOTHING_TO_ALLOCATE = Outcome()
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Evaluation:
     def score(self, row: int) -> int:
         """The earlier the alternatives that were chosen, the higher."""
         outcome = self.outcomes[row]
-        if outcome.allocation is None:
+        if outcome.code is not Code.SUCCESS or outcome.allocation is None:
             return 0
         chosen = iter(outcome.allocation)
         return sum(
@@ -143,16 +145,16 @@ class Evaluation:
     def _outcome(self, row: int, refused: bool) -> Outcome:
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
-            return Outcome(Code.UNRESOLVABLE, "cannot schedule extended resource claim")
+            return Outcome(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
         try:
             resources = self._from_devices(row)
         except LookupError:
-            return Outcome(Code.UNRESOLVABLE, "cannot fit resource")
+            return Outcome(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         if not self.claims.own and (not resources or (extended and extended.status.allocation)):
             return NOTHING_TO_DO
-        outcome = self._search(row, resources) if self.claims.to_allocate else NOTHING_TO_DO
+        outcome = self._search(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
         if outcome.code is Code.SUCCESS and refused:
-            return Outcome(Code.UNRESOLVABLE, NOT_AVAILABLE)
+            return outcome._replace(code=Code.UNRESOLVABLE, reason=NOT_AVAILABLE)
         return outcome
 
     def _search(self, row: int, resources: tuple[str, ...]) -> Outcome:

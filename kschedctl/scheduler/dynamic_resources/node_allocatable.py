@@ -31,11 +31,12 @@ Refusals = list[tuple[Bools, Outcome]]
 def shared_claims(evaluation: Evaluation, view: Snapshot, delta: Delta) -> Refusals:
     """Nodes where pods use an allocated claim of this pod that gives node resources: no two pods may share it."""
     found: Refusals = []
+    looked_at = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
     for position, claim in enumerate(evaluation.claims.all):
         if claim.status.allocation is None:
             continue
         users, is_user = _users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
-        available = ~evaluation.unselected.get(position, np.zeros(len(view.nodes), np.bool_))
+        available = looked_at & ~evaluation.unselected.get(position, np.zeros(len(view.nodes), np.bool_))
         where = f"node allocatable resource claim {claim.metadata.name}"
         found.append((available & (users > 1), Outcome(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
         another = Outcome(Code.UNRESOLVABLE, f"{where} is already used by another pod")
@@ -96,16 +97,24 @@ class _RefusedError(Exception):
         super().__init__(reason)
 
 
-def _statuses(evaluation: Evaluation, allocation: Allocation) -> Iterator[NodeAllocatableResourceClaimStatus]:
-    """What the new devices of each claim amount to, for claims that give node resources. Raises _RefusedError."""
+def _mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
+    """The devices that stand for node resources, by pool and name."""
     devices: dict[tuple[str, str], Device] = {}
     for piece in evaluation.inventory.slices:
         for device in piece.devices:
             devices.setdefault((piece.pool[1], device.device.name), device.device)  # upstream forgets the driver
+    return {name: device for name, device in devices.items() if device.node_allocatable_resource_mappings}
+
+
+def _statuses(
+    evaluation: Evaluation, allocation: Allocation, mapped: Mapping[tuple[str, str], Device]
+) -> Iterator[NodeAllocatableResourceClaimStatus]:
+    """What the new devices of each claim amount to, for claims that give node resources. Raises _RefusedError."""
     for claim, results in zip(evaluation.claims.to_allocate, allocation, strict=True):
         total: Quantities = {}
         for result in results:
-            for name, more in _given(devices[result.device.id[1:]], result, key(claim)):
+            device = mapped.get(result.device.id[1:])
+            for name, more in _given(device, result, key(claim)) if device else ():
                 total[name] = total[name].add(more) if name in total else more
         if total:
             yield NodeAllocatableResourceClaimStatus(claim.metadata.name, {n: str(q) for n, q in total.items()})
@@ -137,11 +146,14 @@ def _mapped(
 
 
 def _demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """What the pod requests with these devices; nothing if none gives node resources. Raises _RefusedError."""
-    pod = evaluation.pod
-    statuses = tuple(_statuses(evaluation, allocation))
-    if not statuses:
+    """What the pod requests with these devices; nothing if none stands for node resources. Raises _RefusedError.
+
+    All requests are looked at again as soon as one does, even one that gives nothing here.
+    """
+    pod, mapped = evaluation.pod, _mapped_devices(evaluation)
+    if not any(result.device.id[1:] in mapped for results in allocation for result in results):
         return {}
+    statuses = tuple(_statuses(evaluation, allocation, mapped))
     _check_referenced(evaluation, statuses)
     told = replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))
     options = info.options._replace(use_status=False, dra_node_allocatable=True)

@@ -6,11 +6,13 @@ in staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kschedctl.api.objects import Pod, PodGroup, ResourceClaim
-from kschedctl.scheduler.dynamic_resources.claims import ClaimError, pod_group
+from kschedctl.scheduler.dynamic_resources.claims import NOT_CREATED_YET, NOT_FOUND, UNSUPPORTED, ClaimError, pod_group
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.snapshot import Snapshot
 
 SCHEDULING_GROUP = "scheduling.k8s.io"
@@ -28,7 +30,10 @@ def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
 
 
 def can_be_unreserved(pod: Pod, inventory: Inventory, view: Snapshot) -> bool:
-    """Whether some claim is reserved for the pod's group while no pod of the group has a node. Raises ClaimError."""
+    """Whether some claim is reserved for the pod's group while no pod of the group has a node.
+
+    Raises ClaimError, and PluginError for a claim of the group that is not there.
+    """
     group = group_of(pod, inventory)
     if group is None:
         return False
@@ -41,14 +46,30 @@ def can_be_unreserved(pod: Pod, inventory: Inventory, view: Snapshot) -> bool:
 
 
 def _claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
-    made = {
-        found.get("name"): found.get("resourceClaimName") for found in group.status.get("resourceClaimStatuses", ())
-    }
     for reference in group.spec.get("resourceClaims", ()):
-        name = reference.get("resourceClaimName") or made.get(reference.get("name"))
+        name = _claim_name(group, reference)
+        if name is None:
+            continue
         claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
-        if claim is not None and ("resourceClaimName" in reference or _is_owner(group, claim)):
+        if claim is None:
+            raise PluginError(NOT_FOUND.format(f"{group.metadata.namespace}/{name}"))
+        if reference.get("resourceClaimName") is not None or _is_owner(group, claim):
             yield claim
+
+
+def _claim_name(group: PodGroup, reference: Mapping[str, Any]) -> str | None:
+    """The name of a claim of the group, None for one that was not needed. Raises PluginError."""
+    name: str | None = reference.get("resourceClaimName")
+    if name is not None:
+        return name
+    where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
+    if reference.get("resourceClaimTemplateName") is None:
+        raise PluginError(f"{where}, spec.resourceClaim {reference.get('name')}: {UNSUPPORTED}")
+    for status in group.status.get("resourceClaimStatuses", ()):
+        if status.get("name") == reference.get("name"):
+            made: str | None = status.get("resourceClaimName")
+            return made
+    raise PluginError(f"{where}: {NOT_CREATED_YET}")
 
 
 def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidates, Choice, choose
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PluginError, PostFilterResult, Status
+from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
@@ -64,22 +65,22 @@ class DefaultPreemption:
             return PostFilterResult(status, report=Preemption(eligible=False, why=why))
         potential = _potential(cycle)
         found = dry_run(cycle, potential)
-        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes))
-        counts = found.reason_counts()
+        wanted = self._wanted(int(potential.sum()))
+        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes)) if wanted else NO_CANDIDATES
+        counts = found.reason_counts(kept=bool(wanted))
         report = Preemption(
             eligible=True,
             candidates=helpful,
             unhelpful=counts,
             choice=choose(cycle.view, helpful) if len(helpful) else None,
             potential=int(potential.sum()),
-            wanted=self._wanted(int(potential.sum())),
+            wanted=wanted,
         )
         if report.choice is not None:
             chosen = min(cycle.view.nodes.names[row] for row in report.choice.tied.row.tolist())
             return PostFilterResult(SUCCESS, chosen, report)
-        if len(found.candidates):
-            name = cycle.view.nodes.names[found.candidates[0].row]
-            raise PluginError(f'preemption: expected at least one victim pod on node "{name}"')
+        if errors := found.errors(cycle.view.nodes.names):
+            return PostFilterResult(Status(Code.ERROR, (f"preemption: {aggregate(errors)}",)), report=report)
         message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (message,)), report=report)
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.scheduler.dynamic_resources.claims import ClaimError, can_be_deallocated
+from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.framework import (
@@ -86,7 +86,7 @@ class DynamicResources:
         return PRE_FILTER_SKIP if evaluation is None else PreFilterResult(state=evaluation)
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
-        evaluation: Evaluation = required_state(state, self.name, "PreFilter")
+        evaluation: Evaluation = required_state(state, "not found")
         undecided = np.ones(len(view.nodes), np.bool_)
         if self.features.node_allocatable:
             from kschedctl.scheduler.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
@@ -106,9 +106,9 @@ class DynamicResources:
         evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
-        reached = _reached(cycle, self.name)
+        ended = _ended(cycle, self.name)
         own = [
-            i for i, mask in evaluation.unavailable.items() if i < len(evaluation.claims.own) and (mask & reached).any()
+            i for i, mask in evaluation.unavailable.items() if i < len(evaluation.claims.own) and (mask & ended).any()
         ]
         if any(can_be_deallocated(evaluation.claims.own[i], cycle.info.pod) for i in own):
             return _unschedulable(DEALLOCATED)
@@ -123,7 +123,10 @@ class DynamicResources:
         return _unschedulable(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
-        evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
+        try:
+            evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
+        except ClaimError as error:  # no cycle comes here: PreFilter refuses such a pod
+            raise PluginError(str(error)) from None
         if evaluation is None:
             return np.zeros(len(rows), np.int64)
         return np.array([evaluation.score(row) for row in rows.tolist()], np.int64)
@@ -164,10 +167,14 @@ def _was_asked(outcome: Any, name: str) -> bool:
     return name in order and (last not in order or order.index(name) <= order.index(last))
 
 
-def _reached(cycle: Any, name: str) -> Bools:
-    """(N,): the nodes for which this plugin's Filter was asked."""
-    found = cycle.filter
-    if name not in found.order:
-        return np.zeros_like(cycle.considered)
-    reached: Bools = cycle.considered & ((found.first < 0) | (found.first >= found.order.index(name)))
-    return reached
+def _ended(cycle: Any, name: str) -> Bools:
+    """(N,): the nodes for which this plugin's Filter came to its end and refused for an allocated claim.
+
+    Upstream remembers claims that are in the way only there.
+    """
+    ended: Bools = np.zeros_like(cycle.considered)
+    for plugin, verdict, mine in cycle.filter.reported():
+        for rejection in verdict.rejections if plugin == name else ():
+            if rejection.reason == NOT_AVAILABLE:
+                ended |= rejection.mask & mine & cycle.considered
+    return ended

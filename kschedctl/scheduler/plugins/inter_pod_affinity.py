@@ -99,13 +99,15 @@ class FilterState:
 class InterPodAffinity:
     """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
 
-    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36).
+    Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36). Since 1.34 a namespaceSelector of the pod's own
+    terms is matched against no labels at all, besides the namespaces that it selects: one that only excludes takes the
+    pods of every namespace. ``as_documented``: it takes those of the namespaces that it selects, as before.
     """
 
     name = "InterPodAffinity"
 
-    def __init__(self, args: InterPodAffinityArgs) -> None:
-        self.args = args
+    def __init__(self, args: InterPodAffinityArgs, as_documented: bool = False) -> None:
+        self.args, self.as_documented = args, as_documented
 
     def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
@@ -126,8 +128,8 @@ class InterPodAffinity:
     def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
         if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
-        affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_affinity)
-        anti_affinity = tuple(term.unrolled(view.namespace_labels) for term in info.required_anti_affinity)
+        affinity = self._unrolled(info.required_affinity, view)
+        anti_affinity = self._unrolled(info.required_anti_affinity, view)
 
         def against() -> dict[str, Weights]:
             return _weights(_terms_against(info, view, "required_anti_affinity"), view)
@@ -138,14 +140,16 @@ class InterPodAffinity:
         state = FilterState(
             affinity,
             anti_affinity,
-            TopologyCounts.of("affinity", info, view, lambda: _weights_of_all(affinity, view)),
-            TopologyCounts.of("anti-affinity", info, view, lambda: _weights_of_each(anti_affinity, view)),
+            TopologyCounts.of(self._own("affinity"), info, view, lambda: _weights_of_all(affinity, view)),
+            TopologyCounts.of(self._own("anti-affinity"), info, view, lambda: _weights_of_each(anti_affinity, view)),
             existing,
         )
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
-        found: FilterState = required_state(state, self.name, "PreFilter")
+        found: FilterState = required_state(
+            state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
+        )
         unmet = ~_affinity_met(found, info, view, delta)
         yield Rejection(unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _affinity_fact(found, view))
         repelled = _any_positive(found.anti_affinity, view, delta) & ~unmet
@@ -162,13 +166,15 @@ class InterPodAffinity:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
-        matches, weights = view.memo((self.name, "terms", info), lambda: self._score_weights(info, view))
-        if TopologyCounts.of("matches", info, view, lambda: matches).empty:
+        matches, weights = view.memo((self.name, self._own("terms"), info), lambda: self._score_weights(info, view))
+        if TopologyCounts.of(self._own("matches"), info, view, lambda: matches).empty:
             return PreScoreResult(skip=True, for_good=not matches)
-        return PreScoreResult(TopologyCounts.of("score", info, view, lambda: weights))
+        return PreScoreResult(TopologyCounts.of(self._own("score"), info, view, lambda: weights))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
-        counts: TopologyCounts = required_state(state, self.name, "PreScore")
+        counts: TopologyCounts = required_state(
+            state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
+        )
         total = np.zeros(len(rows), np.int64)
         for key in counts.counts:
             total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
@@ -192,8 +198,8 @@ class InterPodAffinity:
     def _score_terms(self, info: PodInfo, view: Snapshot) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
         """Terms with the kinds of pod on whose node they count, and the weight with which they do."""
         for sign, own in ((1, info.preferred_affinity), (-1, info.preferred_anti_affinity)):
-            for term in own:
-                yield term, _selected(term.unrolled(view.namespace_labels), view), sign * term.weight
+            for term in self._unrolled(own, view):
+                yield term, _selected(term, view), sign * term.weight
         hard = self.args.hard_pod_affinity_weight
         if hard > 0:
             for term, kinds in _terms_against(info, view, "required_affinity"):
@@ -202,6 +208,13 @@ class InterPodAffinity:
             yield term, kinds, term.weight
         for term, kinds in _terms_against(info, view, "preferred_anti_affinity"):
             yield term, kinds, -term.weight
+
+    def _unrolled(self, terms: Iterable[AffinityTerm], view: Snapshot) -> tuple[AffinityTerm, ...]:
+        return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
+
+    def _own(self, what: str) -> str:
+        """The name of what depends on how the pod's own terms are read."""
+        return f"{what} as documented" if self.as_documented else what
 
 
 def _terms_against(info: PodInfo, view: Snapshot, of: str) -> Iterator[tuple[AffinityTerm, int]]:

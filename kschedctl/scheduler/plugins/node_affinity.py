@@ -158,7 +158,8 @@ def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iter
         if errors or not selector.matches(labels):
             yield f"{_written(wanted)} wanted, {labels.get(wanted.key, 'no such label')} found"
     for wanted in term.match_fields:
-        if not compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),))).match({}, name):
+        alone = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),)))
+        if not any(term.matches({}, name) for term in alone.terms):  # a faulty one matches nothing
             yield f"{_written(wanted)} wanted"
 
 

@@ -35,7 +35,7 @@ class NodeDeclaredFeatures:
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         if not self.enabled:
             return
-        needed = required_state(state, self.name, "PreFilter")
+        needed = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
         declared, which = view.nodes.declared_features
         lacking = np.array([not needed <= set(features) for features in declared], np.bool_)
         yield Rejection(

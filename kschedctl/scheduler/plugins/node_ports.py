@@ -35,7 +35,7 @@ class NodePorts:
         return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
-        wanted = required_state(state, self.name, "PreFilter")
+        wanted = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         held = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         refused = np.zeros(len(view.nodes), np.bool_)
         for port in held:

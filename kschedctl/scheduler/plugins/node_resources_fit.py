@@ -45,7 +45,9 @@ class NodeResourcesFit:
         return PreFilterResult(state=info.incoming_requests)
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
-        requests: dict[str, int] = required_state(state, self.name, "PreFilter")
+        requests: dict[str, int] = required_state(
+            state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
+        )
         usage = Usage(view, view.requested, view.requests, delta)
         if usage.leaves(requests):
             return

@@ -141,7 +141,7 @@ class PodTopologySpread:
         return PreFilterResult(state=[self.spread(c, constraints, info, view) for c in constraints])
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
-        spreads: list[Spread] = required_state(state, self.name, "PreFilter")
+        spreads: list[Spread] = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         passing = np.ones(len(view.nodes), np.bool_)
         for spread in spreads:
             missing = passing & ~spread.column.present
@@ -260,7 +260,9 @@ class PodTopologySpread:
         return PreScoreResult((round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]))
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
-        scores: Scores = required_state(state, self.name, "PreScore")[0]
+        scores: Scores = required_state(state, 'error reading "PreScorePodTopologySpread" from cycleState: not found')[
+            0
+        ]
         return scores
 
     def normalize(self, state: Any, scores: Scores) -> Scores:

@@ -56,7 +56,7 @@ class TaintToleration:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
-        tolerations = required_state(state, self.name, "PreScore")
+        tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, taint_set = view.nodes.taint_sets
         counts = [
             sum(

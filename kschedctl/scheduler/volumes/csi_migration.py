@@ -31,6 +31,8 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+AZURE_DEFAULT_KIND = "Shared"
+"""Upstream: SetDefaults_AzureDiskVolumeSource in pkg/apis/core/v1/defaults.go."""
 _GCE_UNKNOWN = "UNSPECIFIED"
 _AWS_VOLUME = re.compile(r"vol-[^/]*")
 
@@ -97,10 +99,8 @@ def volume_handle(source: Any, zones: str = "") -> str:
             return _gce_handle(source.pd_name, zones)
         case AWSElasticBlockStoreVolumeSource():
             return _aws_handle(source.volume_id)
-        case AzureDiskVolumeSource() if source.kind is not None and source.kind.lower() != "managed":
-            raise TranslationError(f"kind({source.kind}) is not supported in csi migration")
         case AzureDiskVolumeSource():
-            return source.disk_uri
+            return _azure_handle(source)
         case CinderVolumeSource():
             return source.volume_id
     return str(source.volume_id)
@@ -180,6 +180,14 @@ def _gce_region(zones: list[str]) -> str:
         problem = f"multiple or no regions gotten from zones, got: map[{found}]"
         raise TranslationError(f"failed to get region from zones: {problem}")
     return regions.pop()
+
+
+def _azure_handle(source: AzureDiskVolumeSource) -> str:
+    """Managed disks alone; the API server takes a disk of no kind for a shared one."""
+    kind = AZURE_DEFAULT_KIND if source.kind is None else source.kind
+    if kind.lower() != "managed":
+        raise TranslationError(f"kind({kind}) is not supported in csi migration")
+    return source.disk_uri
 
 
 def _aws_handle(volume_id: str) -> str:

@@ -11,13 +11,14 @@ from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, sh
 
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.cycle import PreFilterOutcome
+from kschedctl.scheduler.cycle import FilterOutcome, PreFilterOutcome
 from kschedctl.scheduler.dynamic_resources.evaluation import preference
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.framework import Status
+from kschedctl.scheduler.framework import PluginVerdict, Status
 from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.strict_decoding import Duration
+from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.snapshot import Settings
 
 LEFT_OUT = {
@@ -98,6 +99,10 @@ def finished(plugin, info, view):
         {plugin.name: result}, result.status if result.status.rejected else Status(), plugin.name
     )
     everywhere = np.ones(len(view.nodes), np.bool_)
-    order = (plugin.name,) if result.state is not None else ()
-    found = SimpleNamespace(order=order, first=np.zeros(len(view.nodes), np.int64))
+    verdicts = {}
+    if result.state is not None:
+        rejections = plugin.filter(info, view, result.state, NO_CHANGE)
+        verdicts[plugin.name] = PluginVerdict.of(rejections, len(view.nodes))
+    first = np.where(everywhere, 0, -1)
+    found = FilterOutcome(tuple(verdicts), verdicts, {}, first, ~everywhere)
     return SimpleNamespace(pre_filter=outcome, filter=found, considered=everywhere, info=info, view=view)

@@ -144,8 +144,9 @@ def is_about(term, owner, pod, cluster):
         labels = {name_of(n): labels_of(n) for n in cluster.namespaces}.get(namespace, {})
         exists = namespace in map(name_of, cluster.namespaces)
         everywhere = not any(term["namespaceSelector"].values())
-        own = owner is cluster.pending  # its selector is looked up among the namespaces that exist
+        own = owner is cluster.pending  # its selector is looked up among the namespaces that exist, and kept
         scope = everywhere or (selects(term["namespaceSelector"], labels) and (exists or not own))
+        scope = scope or (own and selects(term["namespaceSelector"], {}))
         scope = scope or namespace in term.get("namespaces", [])
     else:
         scope = namespace in (term.get("namespaces") or [owner["metadata"]["namespace"]])

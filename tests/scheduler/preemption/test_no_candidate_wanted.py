@@ -1,0 +1,52 @@
+"""How many candidates preemption keeps, and what an error in its dry run does.
+
+Upstream: calculateNumCandidates in plugins/defaultpreemption, newCandidateList in preemption/preemption.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+
+
+def node(name: str) -> Json:
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}}
+
+
+def pod(name: str, priority: int, **spec: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "d", "uid": name},
+        "spec": {"containers": [container], "priority": priority, **spec},
+    }
+
+
+def explained(absolute: int, nodes: int) -> Json:
+    args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": absolute}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}],
+    }
+    names = [f"n{i}" for i in range(nodes)]
+    running = [pod(f"on-{name}", 0, nodeName=name) for name in names]
+    cluster = kschedctl.Cluster.from_objects([*map(node, names), *running, pod("p", 10)], config=config)
+    return kschedctl.explain(cluster, "d/p").to_dict()
+
+
+def test_a_tenth_of_few_nodes_is_none() -> None:
+    found = explained(absolute=0, nodes=9)
+    assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
+    assert found["preemption"]["candidates"] == {}
+    assert found["preemption"]["chosen"] is None
+
+
+@pytest.mark.parametrize(("absolute", "nodes"), [(0, 10), (1, 9)])
+def test_one_is_enough(absolute: int, nodes: int) -> None:
+    assert explained(absolute, nodes)["preemption"]["chosen"] == "n0"
