@@ -19,7 +19,7 @@ from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.edits import owner_of, workload_of
 from kschedctl.studies.eviction import Evictions
-from kschedctl.studies.nodes import cordoned
+from kschedctl.studies.nodes import cordoned, find_nodes
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
@@ -49,8 +49,9 @@ def drain(
 ) -> Drain:
     """What draining the nodes would do; of several runs the first, and how the others differ.
 
-    Raises InputError, ConfigurationError.
+    Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
+    nodes = find_nodes(cluster, nodes)
     scene = Cordoned(cordoned(cluster, nodes), sampling, nodes=nodes)
     if runs == 1:
         return drain_once(scene, seed, progress)

@@ -32,7 +32,15 @@ from kschedctl.studies.preemption_report import preemption_report
 from kschedctl.studies.reach import obstacles
 from kschedctl.studies.reservations import devices_by_node, volumes_by_node
 from kschedctl.studies.stand_in import StandIn, created
-from kschedctl.studies.unknown import VICTIMS, WHEN_SCHEDULABLE, WHEN_UNSCHEDULABLE, said, together, unknown_kinds
+from kschedctl.studies.unknown import (
+    VICTIMS,
+    WHEN_GATED,
+    WHEN_SCHEDULABLE,
+    WHEN_UNSCHEDULABLE,
+    said,
+    together,
+    unknown_kinds,
+)
 
 PodReference = str | Mapping[str, Any] | Pod
 
@@ -139,9 +147,7 @@ def as_events(report: Explanation) -> Explanation:
 
 def _with_unknown(report: Explanation, found: tuple[Unknown, ...]) -> Explanation:
     """The report with what it leans on that was not read."""
-    if report.verdict == "Gated":  # whatever else there is
-        return report
-    affected = WHEN_SCHEDULABLE if report.verdict == "Schedulable" else WHEN_UNSCHEDULABLE
+    affected = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         affected = {effect: affects for effect, affects in affected.items() if affects != VICTIMS}
     return replace(report, **said(unknown_kinds(found, affected)))

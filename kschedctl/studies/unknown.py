@@ -29,6 +29,9 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
 }
 """The same of one that does not."""
 
+WHEN_GATED: Mapping[Effect, str] = dict.fromkeys((Effect.REFUSES, Effect.ADMITS, Effect.EITHER), MESSAGE)
+"""Of one that is held back, what would be once it is released."""
+
 IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
 """Of several pods: where one goes decides about those that come after it."""
 

@@ -13,13 +13,15 @@ import pytest
 import yaml
 from api_server import Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
+from unknown_kinds import check_not_another
 
 import kschedctl
-from kschedctl.cluster import Cluster, Gap
+from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.errors import ClusterError
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live import Connection
 from kschedctl.sources.live_http import Server
+from kschedctl.sources.live_lists import plural
 from kschedctl.sources.live_reading import Wishes, read_live
 
 ServerAt = Callable[..., Server]
@@ -78,6 +80,17 @@ def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
     assert with_claim.undecided
     assert UnknownKind("PersistentVolumeClaim", why, "verdict") in with_claim.unknown
     assert "not found" not in (with_claim.message or "")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FIELDS if kind not in ("Node", "Pod")])
+def test_a_forbidden_kind_never_makes_another_definite_answer(server_at: ServerAt, kind: str) -> None:
+    def refused(path: str, query: dict[str, str]) -> Response | None:
+        return FORBIDDEN if path.rpartition("/")[2] == plural(kind) else None
+
+    whole, _ = read(server_at)
+    part, _ = read(server_at, refused)
+    for pod in PENDING["messages"]:
+        check_not_another(kschedctl.explain(part, pod), kschedctl.explain(whole, pod), kind)
 
 
 def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:

@@ -1,0 +1,21 @@
+"""What may be said of a pod when a kind was not read."""
+
+from __future__ import annotations
+
+from kschedctl.reports.explanation import Explanation
+from kschedctl.studies.pending import FINE
+
+
+def check_not_another(part: Explanation, whole: Explanation, kind: str) -> None:
+    """``part`` was given without the kind: it is what ``whole`` says, or says that it leans on the kind."""
+    if part.undecided:
+        assert kind in {unknown.kind for unknown in part.unknown}
+        return
+    assert (part.verdict in FINE) == (whole.verdict in FINE), kind
+    affected = {unknown.affects for unknown in part.unknown}
+    if not affected:
+        assert part.to_dict() == whole.to_dict(), kind
+    if not affected & {"message", "victims"}:
+        assert part.message == whole.message, kind
+    if not affected & {"message", "scores"}:
+        assert part.best == whole.best, kind
