@@ -3,29 +3,29 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|completion) command=$word; break ;;
+        explain|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|completion) command=$word; break ;;
         esac
     done
     case $command/$previous in
         explain/--as-if-priority) COMPREPLY=(); return ;;
         explain/--as-if-priority-class) COMPREPLY=(); return ;;
-        explain/-f|explain/--filename|lint/-f|lint/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--config|lint/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--feature-gates|lint/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates) COMPREPLY=(); return ;;
-        explain/--kube-version|lint/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version) COMPREPLY=(); return ;;
-        explain/--snapshot|lint/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--kubeconfig|lint/--kubeconfig|snapshot/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--context|lint/--context|snapshot/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context) COMPREPLY=(); return ;;
-        explain/--cluster|lint/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster) COMPREPLY=(); return ;;
-        explain/--user|lint/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user) COMPREPLY=(); return ;;
-        explain/--as|lint/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as) COMPREPLY=(); return ;;
-        explain/--as-group|lint/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group) COMPREPLY=(); return ;;
-        explain/--request-timeout|lint/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout) COMPREPLY=(); return ;;
+        explain/-f|explain/--filename|lint/-f|lint/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--config|lint/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--feature-gates|lint/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
+        explain/--kube-version|lint/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
+        explain/--snapshot|lint/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--kubeconfig|lint/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--context|lint/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|version/--context) COMPREPLY=(); return ;;
+        explain/--cluster|lint/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|version/--cluster) COMPREPLY=(); return ;;
+        explain/--user|lint/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|version/--user) COMPREPLY=(); return ;;
+        explain/--as|lint/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|version/--as) COMPREPLY=(); return ;;
+        explain/--as-group|lint/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|version/--as-group) COMPREPLY=(); return ;;
+        explain/--request-timeout|lint/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
         explain/-n|explain/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) COMPREPLY=(); return ;;
         explain/-l|explain/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
-        explain/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--select) COMPREPLY=(); return ;;
         lint/--ignore) COMPREPLY=(); return ;;
@@ -36,8 +36,8 @@ _kschedctl() {
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        snapshot/-o|snapshot/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
-        config/--nodes) COMPREPLY=(); return ;;
+        snapshot/-o|snapshot/--output|version/-o|version/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
+        config/--cluster-size) COMPREPLY=(); return ;;
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
@@ -50,15 +50,16 @@ _kschedctl() {
         explain) words='--as-if-priority --as-if-priority-class -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node' ;;
         lint) words='rules explain -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --select --ignore --fail-on --baseline --write-baseline --settings -o --output --color -v --verbose -q --quiet' ;;
         snapshot) words='save show diff -o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
-        config) words='check view --nodes --fail-on -o --output --color -v --verbose -q --quiet --feature-gates --kube-version' ;;
+        config) words='check view --cluster-size --fail-on -o --output --color -v --verbose -q --quiet --feature-gates --kube-version --live --kubeconfig --context' ;;
         simulate) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         capacity) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         drain) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         failures) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         whatif) words='--compare-config -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         demo) words='-o --output --color -v --verbose -q --quiet --each-node' ;;
+        version) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
         completion) words='bash zsh fish kubectl' ;;
-        *) words='explain lint snapshot config simulate capacity drain failures whatif demo completion --help --version' ;;
+        *) words='explain lint snapshot config simulate capacity drain failures whatif demo version completion --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

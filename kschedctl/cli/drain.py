@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import Run
 from kschedctl.cli.try_next import with_one_more
 from kschedctl.errors import UsageError
@@ -39,10 +40,13 @@ def drain(
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
+    words = nodes or []
+    if len(words) > 1 and kind_of(words[0]) == "Node":  # as in: drain node n1
+        words = words[1:]
     options = run.options()
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
-        chosen = find_nodes(asked.cluster, nodes or (), selector)
+        chosen = find_nodes(asked.cluster, words, selector)
         report = study.drain(asked.cluster, chosen, workers=workers, progress=progress, **options)
         if not report.unplaced:
             return report

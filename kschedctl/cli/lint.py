@@ -110,8 +110,7 @@ def lint(
 
     With --with-cluster, --snapshot, --demo, --live or a context the rules that need nodes and pods run too; without
     manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An
-    object is exempt from a rule by its annotation kschedctl/ignore: RULE reason. Exit codes: 0 nothing found, 1
-    findings from --fail-on up, 2 unreadable.
+    object is exempt from a rule by its annotation kschedctl/ignore: RULE reason.
     """
     words = files or []
     if words == ["rules"]:

@@ -33,6 +33,7 @@ COMMANDS = {
     "failures": "What would not fit any more if a node, a zone or a pool were lost?",
     "whatif": "What would these changes of the cluster do to its pods?",
     "demo": "A short tour of the embedded demo cluster.",
+    "version": "The version of this program, of what it replays, and of the cluster.",
     "completion": "Print the completion script of a shell.",
 }
 """Command -> its line in the help.
@@ -41,7 +42,16 @@ It is the function of its name in the module of its name in this package, or a d
 """
 
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
-EPILOG = "Exit codes: 0 schedules, 1 does not schedule, 2 usage or input, 3 cluster unreachable, 4 a bug, 5 undecided."
+FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
+EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
+EPILOGS = {
+    "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
+    "config": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
+    "snapshot": f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
+    "version": f"Exit codes: 0 done, {FAILURES}.",
+    "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
+}
+"""Of the commands whose answers are others."""
 log = logging.getLogger("kschedctl")
 
 
@@ -69,7 +79,7 @@ def load(name: str) -> Any:
     if isinstance(found, dict):
         made.callback(help=COMMANDS[name])(lambda: None)
     for command, function in found.items() if isinstance(found, dict) else [(name, found)]:
-        made.command(command, epilog=EPILOG)(function)
+        made.command(command, epilog=EPILOGS.get(name, EPILOG))(function)
     return typer.main.get_command(made)
 
 

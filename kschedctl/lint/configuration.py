@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from kschedctl.errors import ConfigurationError
+from kschedctl.lint.configuration_faults import faults, load, path_of
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule, Severity, Subject
 from kschedctl.lint.world import World
-from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration_document import API_VERSION, GROUP
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
@@ -68,7 +68,8 @@ def check_configuration(
     try:
         configuration = load(document, gates)
     except ConfigurationError as error:
-        yield INVALID, subject.problem(_path(str(error)), str(error))
+        found = faults(document, gates) or [(path_of(str(error)), str(error))]
+        yield from ((INVALID, subject.problem(path, message)) for path, message in found)
         return
     for i, (profile, written) in enumerate(
         zip(configuration.profiles.values(), document.get("profiles") or ({},), strict=False)
@@ -82,11 +83,6 @@ def check_configuration(
         yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written))
     if nodes is not None:
         yield from ((PERCENTAGE, p) for p in _percentages(subject, configuration, nodes))
-
-
-def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerConfiguration:
-    """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
-    return load_configuration(document, gates, third_party_plugins(), other_builds=True)
 
 
 def nodes_to_find(percentage: int, nodes: int) -> int:
@@ -174,13 +170,6 @@ def _percentages(subject: Subject, configuration: SchedulerConfiguration, nodes:
             )
         if message:
             yield subject.problem((*path, "percentageOfNodesToScore"), message)
-
-
-def _path(message: str) -> Path:
-    """The first field that an error of kube-scheduler names."""
-    found = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    steps = re.findall(r"([A-Za-z]\w*)|\[(\d+)\]", found[0]) if found else []
-    return tuple(int(index) if index else name for name, index in steps)
 
 
 def _nothing(world: World) -> Iterator[Problem]:

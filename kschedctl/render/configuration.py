@@ -11,6 +11,8 @@ from kschedctl.reports.configuration import EffectiveConfiguration, EffectivePro
 def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
     """Plugins in the order in which they run, with weights and who enabled them."""
     blocks: list[Block] = []
+    if report.configured_by:
+        blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
     for profile in report.profiles:
         blocks += section(f"Profile {profile.scheduler_name}", _plugins(profile))
         blocks += section(f"Arguments of {profile.scheduler_name}", _args(profile))

@@ -19,6 +19,7 @@ PAGES = {
     "SnapshotDiff": "snapshot:diff_page",
     "Findings": "findings:findings_page",
     "EffectiveConfiguration": "configuration:configuration_page",
+    "Version": "version:version_page",
     "LintRules": "lint_rules:rule_list_page",
     "LintRule": "lint_rules:rule_page",
     "Simulation": "simulation:simulation_page",

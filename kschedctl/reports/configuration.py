@@ -40,12 +40,17 @@ class EffectiveProfile(Document, frozen=True):
 
 
 class EffectiveConfiguration(Document, frozen=True):
-    """``extenders``: their URLs in calling order."""
+    """``extenders``: their URLs in calling order.
+
+    Of a live cluster's scheduler ``configured_by`` says where it was found, ``kube_version`` what is replayed.
+    """
 
     profiles: tuple[EffectiveProfile, ...]
     parallelism: int
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     extenders: tuple[str, ...] = ()
+    configured_by: str = ""
+    kube_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"

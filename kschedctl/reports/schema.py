@@ -23,6 +23,7 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import Simulation
 from kschedctl.reports.snapshot import SnapshotDiff, SnapshotReport
+from kschedctl.reports.version import Version
 from kschedctl.reports.whatif import WhatIf
 
 DOCUMENTS: dict[str, type[Document]] = {
@@ -41,6 +42,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "failures": Failures,
     "whatif": WhatIf,
     "answers": Answers,
+    "version": Version,
 }
 """File name -> the document that it describes."""
 

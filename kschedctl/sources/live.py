@@ -127,7 +127,9 @@ def _service_account(configuration: Configuration) -> _Found:
 def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Found:
     """Take server and credentials from the files. Raises ClusterError."""
     if not files:
-        raise ClusterError("no cluster to look at", hint="no kubeconfig: set KUBECONFIG, give files with -f, or --demo")
+        missing = f"KUBECONFIG names {named}, which does not exist" if (named := os.environ.get("KUBECONFIG")) else ""
+        hint = f"{missing or 'no kubeconfig: set KUBECONFIG'}, give files with -f, or --demo"
+        raise ClusterError("no cluster to look at", hint=hint)
     kube_config = import_module("kubernetes.config.kube_config")
     where = os.pathsep.join(files)
     broken = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError

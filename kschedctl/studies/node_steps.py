@@ -60,17 +60,18 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
     if bool(part.like) == bool(part.template):
         raise UsageError("either like or template says what the nodes are like")
     model = _model(part, cluster)
+    like = model.metadata.name if part.like else ""
     prefix = part.name or model.metadata.name or "node"
     known = {node.metadata.name for node in cluster.nodes}
     names = [f"{prefix}-{i}" for i in range(part.count)]
     if clash := next((name for name in names if name in known), None):
         raise UsageError(f'there is a node "{clash}" already', hint="give the new ones another name")
     found = tuple(_named(model, name, part.labels) for name in names)
-    limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == part.like]
+    limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == like]
     csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in limits for name in names]
     edit = Edit(cluster.with_objects({"Node": found, "CSINode": csi_nodes}))
-    daemons = [pod for pod in pods_on(cluster, [part.like]) if owner_of(pod)[0] == "DaemonSet"]
-    for pod in (_daemon(pod, part.like, name) for pod in daemons for name in names):
+    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod)[0] == "DaemonSet"]
+    for pod in (_daemon(pod, like, name) for pod in daemons for name in names):
         edit.change(pod, pod)
     if part.template:
         edit.notes.append("pods of DaemonSets are not added: nobody knows which would run there")

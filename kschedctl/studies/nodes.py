@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -15,12 +16,14 @@ from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.edits import with_nodes
 from kschedctl.studies.eliminations import pool_of
 
+_NAMED = re.compile(r"^(nodes?|no)/")
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 """What the node controller adds to a cordoned node."""
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
-    """The nodes of these names, or with such labels. Raises UsageError when there is no such node."""
+    """The nodes of these names, ``node/n1`` too, or with such labels. Raises UsageError when there is no such node."""
+    names = [_NAMED.sub("", name) for name in names]
     known = {node.metadata.name: node for node in cluster.nodes}
     for name in names:
         if name not in known:

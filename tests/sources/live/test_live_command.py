@@ -118,7 +118,7 @@ def test_the_library_reads_it_too(tmp_path: Path) -> None:
 
 
 def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(run: Run, tmp_path: Path) -> None:
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"nodeName": "", "containers": [{"name": "c"}]}}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
     spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
     file = tmp_path / "deployment.json"
     file.write_text(
@@ -128,3 +128,20 @@ def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(ru
     document = json.loads(out)
     assert (code, err) == (0, "")
     assert (document["pod"], document["verdict"], len(document["nodeOrder"])) == ("lab/x-new-0", "Schedulable", 12)
+
+
+def test_what_the_live_scheduler_runs_with_is_viewed(run: Run) -> None:
+    code, out, _ = run("config", "view", "--live", "-o", "json")
+    document = json.loads(out)
+    assert (code, document["kubeVersion"]) == (0, "1.36")
+    assert document["configuredBy"]
+    assert [profile["schedulerName"] for profile in document["profiles"]]
+    code, out, _ = run("config", "view", "--live")
+    assert out.startswith("kube-scheduler 1.36, configured by ")
+
+
+def test_the_version_of_the_live_cluster(run: Run) -> None:
+    code, out, err = run("version", "-o", "json")
+    cluster = json.loads(out)["cluster"]
+    assert (code, err) == (0, "")
+    assert (cluster["kubeVersion"], cluster["serverVersion"]) == ("1.36", "v1.36.2")

@@ -1,0 +1,108 @@
+"""All that kube-scheduler refuses in a configuration, each with the field where it stands; it itself stops early."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kschedctl.errors import ConfigurationError
+from kschedctl.lint.rule import Path
+from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration_document import parse_document, with_document_defaults
+from kschedctl.scheduler.configuration_validation import configuration_errors
+from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.third_party import third_party_plugins
+
+Fault = tuple[Path, str]
+MOST = 100
+"""So many faults of one kind are enough for one reader."""
+_UNKNOWN = re.compile(r'(?:decoding \.(\S+): [^"]*?)?unknown field "([^"]*)"')
+_STRICT = "strict decoding error"
+
+
+def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerConfiguration:
+    """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
+    return load_configuration(document, gates, third_party_plugins(), other_builds=True)
+
+
+def faults(document: Mapping[str, Any], gates: FeatureGates) -> list[Fault]:
+    """Fields of wrong types and unknown ones, then wrong values of the others, else what keeps a profile from starting.
+
+    Raises ThirdPartyError.
+    """
+    found: list[Fault] = []
+    while len(found) < MOST:
+        try:
+            parsed = parse_document(document)
+        except ConfigurationError as error:
+            decoding = list(_of_decoding(error))
+            found += decoding
+            less = _without_all(document, [path for path, _ in decoding])
+            if less == document:
+                return found
+            document = less
+            continue
+        errors = configuration_errors(with_document_defaults(parsed, gates), gates)
+        found += [(path_of(error), error) for error in errors]
+        break
+    return found[:MOST] or list(_of_profiles(document, gates))
+
+
+def path_of(message: str) -> Path:
+    """The first field that an error of kube-scheduler names.
+
+    >>> path_of('profiles[0].schedulerName: Required value'), path_of("parallelism: Invalid value: 0")
+    (('profiles', 0, 'schedulerName'), ('parallelism',))
+    """
+    found = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
+    return _steps(found[0]) if found else ()
+
+
+def _steps(path: str) -> Path:
+    steps = re.findall(r"([A-Za-z]\w*)|\[(\d+)\]", path)
+    return tuple(int(index) if index else name for name, index in steps)
+
+
+def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:
+    """What is wrong with the form of a document: all fields that are unknown, or one that is of another type."""
+    if _STRICT not in error.what:
+        yield _steps(error.where) or path_of(str(error)), str(error)
+        return
+    for within, field in _UNKNOWN.findall(error.what):
+        path = f"{within}.args.{field}" if within else field
+        yield _steps(path), f'{_STRICT}: unknown field "{path}"'
+
+
+def _of_profiles(document: Mapping[str, Any], gates: FeatureGates) -> Iterator[Fault]:
+    """Profiles that do not start, each by itself, as the first of them ends kube-scheduler."""
+    profiles = document.get("profiles") or ()
+    for i, profile in enumerate(profiles):
+        try:
+            load({**document, "profiles": [profile]}, gates)
+        except ConfigurationError as error:
+            yield ("profiles", i), str(error)
+
+
+def _without_all(document: Mapping[str, Any], paths: list[Path]) -> Mapping[str, Any]:
+    for path in sorted(paths, key=str, reverse=True):  # later items of a list first
+        document = _without(document, path) or document
+    return document
+
+
+def _without(value: Any, path: Path) -> Any:
+    """The value less the field at a path; None when there is none. An item of a list becomes empty, not shorter."""
+    if not path:
+        return None
+    first, rest = path[0], path[1:]
+    try:
+        inner = _without(value[first], rest) if rest else None
+    except (KeyError, IndexError, TypeError):
+        return None
+    if rest and inner is None:
+        return None
+    if isinstance(value, list):
+        return [*value[: int(first)], inner if rest else {}, *value[int(first) + 1 :]]
+    if rest:
+        return {**value, first: inner}
+    return {key: item for key, item in value.items() if key != first}

@@ -1,0 +1,117 @@
+"""Small manners: versions, names of nodes, exit codes in the help, what a configuration is checked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run, Write, node, pod
+
+import kschedctl
+from kschedctl.cli.main import COMMANDS
+
+
+def nobody(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_version_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nobody(monkeypatch, tmp_path)
+    code, out, err = run("version")
+    assert (code, out.splitlines()[0]) == (0, f"Client Version: {kschedctl.__version__}")
+    assert err.startswith("note: no cluster: ")
+    code, out, err = run("version", "--context", "prod")
+    assert (code, out) == (3, "")
+
+
+def test_version_of_a_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
+    saved = str(tmp_path / "x.ksnap")
+    run("snapshot", "save", "-f", write(node("n1")), "--kube-version", "1.34", "-o", saved)
+    document = json.loads(run("version", "--snapshot", saved, "-o", "json").out)
+    assert document["replays"][0] == "1.30"
+    assert document["cluster"] == {"source": saved, "serverVersion": "", "kubeVersion": "1.34"}
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nobody(monkeypatch, tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nope/config")
+    code, _, err = run("explain", "-A")
+    assert code == 3
+    assert "KUBECONFIG names /nope/config, which does not exist" in err
+
+
+@pytest.mark.parametrize("words", [["node/n1"], ["nodes/n1"], ["no/n1"], ["node", "n1"], ["n1"]])
+def test_ways_to_name_a_node(run: Run, write: Write, words: list[str]) -> None:
+    found = json.loads(run("drain", *words, "-f", write(node("n1"), node("n2")), "--assume-complete", "-o", "json").out)
+    assert found["nodes"] == ["n1"]
+
+
+def test_scenarios_take_the_same_names_of_nodes(run: Run, write: Write, tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("steps: [{addNodes: {like: node/n1, count: 1}}, {cordon: {nodes: [node/n1]}}]")
+    code, _, err = run("whatif", str(scenario), "-f", write(node("n1"), pod("web")), "--assume-complete")
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_the_exit_codes_of_the_command(run: Run, name: str) -> None:
+    text = " ".join(run(name, "--help").out.split())
+    findings = name in ("lint", "config")
+    assert ("0 nothing found from --fail-on up, 1 findings" in text) == findings
+    assert ("1 does not schedule" in text) == (name not in ("lint", "config", "snapshot", "version", "completion"))
+
+
+FAULTS = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+parallelism: 0
+paralelism: 3
+percentageOfNodesToScore: fifty
+profiles:
+- schedulerName: a
+  percentageOfNodesToScore: 101
+  plugins:
+    filter:
+      disabled: x
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategies: {}}
+  - name: InterPodAffinity
+    args: {hardPodAffinityWeight: 1000}
+- schedulerName: a
+"""
+
+
+def test_all_that_kube_scheduler_refuses_is_told_at_its_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(FAULTS)
+    code, out, _ = run("config", "check", str(file), "-o", "json")
+    assert code == 1
+    found = {finding["line"]: finding["message"] for finding in json.loads(out)["findings"]}
+    assert {line: message.split(":")[0] for line, message in found.items()} == {
+        3: "parallelism",
+        4: "strict decoding error",
+        5: "percentageOfNodesToScore",
+        8: "profiles[0].percentageOfNodesToScore",
+        11: "profiles[0].plugins.filter.disabled",
+        14: "strict decoding error",
+        16: "profiles[0].pluginConfig[1].args.hardPodAffinityWeight",
+        17: "profiles[1].schedulerName",
+    }
+
+
+def test_every_profile_that_does_not_start_is_told(run: Run, tmp_path: Path) -> None:
+    twice = "{plugins: {filter: {enabled: [{name: NodeName}, {name: NodeName}]}}, schedulerName: %s}"
+    file = tmp_path / "c.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+    file.write_text(head + f"- {twice % 'a'}\n- schedulerName: b\n- {twice % 'c'}\n")
+    findings = json.loads(run("config", "check", str(file), "-o", "json").out)["findings"]
+    assert [finding["line"] for finding in findings] == [4, 6]
+
+
+def test_view_is_of_one_configuration(run: Run, tmp_path: Path) -> None:
+    for arguments in (["check", "c.yaml", "--live"], ["view", "c.yaml", "--live"], ["check", "--live"]):
+        assert run("config", *arguments).code == 2
