@@ -14,6 +14,7 @@ from kschedctl.lint.rule import Problem, Rule, Severity, path_text
 from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches, new_findings, reason_to_ignore
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
+from kschedctl.reports.unknown import UnknownKind
 
 
 def lint(
@@ -22,14 +23,16 @@ def lint(
     severities: Mapping[str, Severity] | None = None,
     baseline: Counter[str] | None = None,
 ) -> Findings:
-    """All problems that the rules see in the world; rules that need a cluster run only when the world has one."""
-    running = [rule for rule in rules if world.cluster is not None or not rule.needs_cluster]
+    """All problems that the rules see in the world; rules that need a cluster run only when all its nodes are known."""
+    nodes_known = world.cluster is not None and world.all_known("Node")
+    running = [rule for rule in rules if nodes_known or not rule.needs_cluster]
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
     found += [(rule, problem) for rule in running for problem in rule.check(world)]
     checked = len(world.subjects) or len(world.workloads) + sum(map(len, world.items.values()))
     report = report_of(found, checked, severities, baseline)
-    return msgspec.structs.replace(report, rules_run=len(running))
+    unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
+    return msgspec.structs.replace(report, rules_run=len(running), unknown=unknown)
 
 
 def report_of(

@@ -27,6 +27,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.cluster_workloads import Owner, owner_of, pods_by_owner
 from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.leaning import Effect
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
@@ -167,8 +168,12 @@ class Facts:
     # -- replays -------------------------------------------------------------------------------------------------
 
     def framework(self, workload: Workload) -> Framework | None:
-        """The profile that serves it, None when no profile does."""
-        return self.scheduler.framework(workload.spec.scheduler_name or "default-scheduler")
+        """The profile that serves it, without plugins that lack what they would need.
+
+        None when no profile does, and where what was not read could make nodes fit: then nothing can be claimed.
+        """
+        framework, unknown = self.scheduler.framework_for(self._info(workload, self.view), self.view)
+        return None if any(each.lean.effect in (Effect.EITHER, Effect.ADMITS) for each in unknown) else framework
 
     def replay(self, workload: Workload, view: Snapshot | None = None) -> Cycle | None:
         """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""

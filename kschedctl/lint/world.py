@@ -13,7 +13,7 @@ from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.quantity import QuantityError
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, without_nulls
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.rule import Place, Problem, Subject
@@ -54,6 +54,7 @@ class World:
     cluster: Cluster | None = None
     invalid: tuple[Problem, ...] = ()
     subjects: tuple[Subject, ...] = ()
+    gaps: dict[str, Gap] = field(default_factory=dict, init=False)
 
     @classmethod
     def of_manifests(cls, manifests: Iterable[tuple[Mapping[str, Any], Place]], cluster: Cluster | None) -> World:
@@ -107,8 +108,13 @@ class World:
         return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
 
     def all_known(self, *kinds: str) -> bool:
-        """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full."""
-        return self.cluster is None or not any(map(self.cluster.gap, kinds))
+        """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full.
+
+        What is not known is kept in ``gaps``, for who reads the findings.
+        """
+        gaps = {kind: gap for kind in kinds if self.cluster and (gap := self.cluster.gap(kind))}
+        self.gaps.update(gaps)
+        return not gaps
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:

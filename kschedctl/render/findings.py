@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
 from kschedctl.reports.findings import LEVELS, Finding, Findings
+from kschedctl.reports.unknown import reasons
 
 TONES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
@@ -17,7 +18,9 @@ def findings_page(report: Findings, style: Style) -> Page:
     if style.wide and report.suppressed:
         ignored = tuple((s.finding.object, s.finding.rule, s.reason) for s in report.suppressed)
         blocks += section("Ignored", Table((Column("object"), Column("rule", keep=True), Column("reason")), ignored))
-    return (*blocks, paragraph(*_summary(report)))  # type: ignore[arg-type]
+    unknown = f"some rules could not tell: {reasons(report.unknown)}"
+    doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
+    return (*blocks, *doubts, paragraph(*_summary(report)))  # type: ignore[arg-type]
 
 
 def _columns(style: Style) -> tuple[Column, ...]:
@@ -37,7 +40,9 @@ def _summary(report: Findings) -> list[Cell]:
     checked += f", by {count(report.rules_run, 'rule')}" if report.rules_run else ""
     found = [count(report.count(level), level) for level in LEVELS if report.count(level)]
     parts: list[Cell] = [
-        Marked(", ".join(found), TONES[_gravest(report)]) if found else Marked("Nothing found", Tone.GOOD)
+        Marked(", ".join(found), TONES[_gravest(report)])
+        if found
+        else Marked("Nothing found", Tone.WARNING if report.unknown else Tone.GOOD)
     ]
     aside = [f"{len(report.suppressed)} ignored"] if report.suppressed else []
     aside += [f"{report.known} in the baseline"] if report.known else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.explanation import Document
+from kschedctl.reports.unknown import UnknownKind
 
 LEVELS = ("error", "warning", "note")
 """The severities, the gravest first."""
@@ -54,6 +55,7 @@ class Findings(Document, frozen=True):
     rules: tuple[FoundRule, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     known: int = 0
+    unknown: tuple[UnknownKind, ...] = ()
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"

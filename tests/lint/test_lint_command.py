@@ -157,8 +157,25 @@ def test_wrong_settings_name_the_field(run: Run, tmp_path: Path, wrong: str) -> 
 def test_with_cluster(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
     (tmp_path / "cluster" / "nodes.yaml").write_text(NODE)
-    code, out, _ = run("lint", "web.yaml", "--with-cluster", "cluster", "--select", "na-*", "-o", "json")
+    arguments = ("lint", "web.yaml", "--with-cluster", "cluster", "--select", "na-*", "-o", "json")
+    code, out, _ = run(*arguments, "--assume-complete")
     assert (code, rules(out)) == (1, ["na-no-node-matches"])
+    code, out, _ = run(*arguments)  # a node is no list of all nodes
+    assert (code, rules(out)) == (0, [])
+    assert [unknown["kind"] for unknown in json.loads(out)["unknown"]] == ["Node"]
+
+
+def test_what_is_not_among_the_files_of_the_cluster_is_not_called_absent(run: Run, tmp_path: Path) -> None:
+    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [yaml.safe_load(NODE)]}
+    (tmp_path / "nodes.json").write_text(json.dumps(nodes))
+    (tmp_path / "budgets.json").write_text(
+        '{"apiVersion": "policy/v1", "kind": "PodDisruptionBudgetList", "items": []}'
+    )
+    arguments = ("lint", "web.yaml", "--select", "pdb-missing", "-o", "json", "--with-cluster", "nodes.json")
+    code, out, _ = run(*arguments)
+    assert (code, rules(out)) == (0, [])
+    assert [unknown["kind"] for unknown in json.loads(out)["unknown"]] == ["PodDisruptionBudget"]
+    assert "pdb-missing" in rules(run(*arguments, "--with-cluster", "budgets.json")[1])
 
 
 def test_a_cluster_alone(run: Run) -> None:

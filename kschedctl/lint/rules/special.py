@@ -64,6 +64,8 @@ def _running_members(world: World, namespace: str, name: str, linted: list[Workl
 
 def no_device(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
+    if not any(workload.spec.resource_claims for workload in world.workloads):
+        return
     if not world.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
     classes = {c.metadata.name for c in world.known("DeviceClass")}
