@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import Device, DeviceClass, NodeSelector, ResourceClaim, ResourceSlice
 from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
 from kschedctl.scheduler.dynamic_resources import cel
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, gather
@@ -48,6 +49,7 @@ class Inventory:
         self._kind_ids: dict[bytes, int] = {}
         self._twin_ids: dict[bytes, int] = {}
         self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
+        self._allowance = cel.Allowance()
         self._masks: dict[bytes, Bools] = {}
         self._pools: dict[tuple[int, ...], Pool | None] = {}
         self._by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
@@ -211,11 +213,11 @@ class Inventory:
         lists = self.features.list_attributes
         try:
             selector = cel.compile_selector(expression, lists)
-        except cel.CompileError as error:
+        except CompileError as error:
             return f"CEL compile error: {error}"
         seen = device.device if shares else replace(device.device, allow_multiple_allocations=None)
         try:
-            return selector.matches(cel.Input.of(seen, device.slice.spec.driver, lists))
+            return selector.matches(cel.Input.of(seen, device.slice.spec.driver, lists), self._allowance)
         except cel.EvaluationError as error:
             return f"CEL runtime error: {error}"
 

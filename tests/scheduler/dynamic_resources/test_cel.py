@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.api.objects import Device, DeviceAttribute, DeviceCapacity
-from kschedctl.scheduler.dynamic_resources.cel import CompileError, EvaluationError, Input, compile_selector
+from kschedctl.cel.errors import CompileError
+from kschedctl.scheduler.dynamic_resources.cel import Allowance, EvaluationError, Input, compile_selector
 
 D = 'device.attributes["dra.example.com"]'
 C = 'device.capacity["dra.example.com"]'
@@ -100,7 +101,7 @@ MATCHES = {
     "findAll": ('"a1b22c".findAll("([0-9])+") == ["1", "22"]', NONE, True),
     "lists": ("[1, 2, 3].sum() == 6 && [1, 2].isSorted() && [3, 1].min() == 1 && [7, 8].indexOf(8) == 1", NONE, True),
     "texts": (f'{D}.model.lowerAscii().replace("a", "b") == "b100" && {D}.model.substring(1) == "100"', GPU, True),
-    "format": (f'"%s-%d".format([{D}.model, {D}.index]) == "A100-3"', GPU, True),
+    "format": (f'"%s-%d".format([string({D}.model), int({D}.index)]) == "A100-3"', GPU, True),
     "cidr": (f'cidr("10.0.0.0/8").containsIP({D}.ip) && ip({D}.ip).family() == 4', GPU, True),
     "ip-kinds": (
         'ip("10.0.0.1").isGlobalUnicast() && ip("::1").isLoopback() && ip("fe80::1").isLinkLocalUnicast() && '
@@ -132,7 +133,7 @@ LISTS = {
 COMPILE_ERRORS = {
     "syntax-error": ("?!", "Syntax error"),
     "type-error": ("1", "must evaluate to bool or the unknown type, not int"),
-    "includes-on-any": (f"{D}.name.exists(x, x > 0)", "cannot be the range of a comprehension"),
+    "includes-on-any": (f"{D}.name.exists(x, x > 0)", "cannot be range of a comprehension"),
     "undeclared": (
         "noSuchVar",
         "compilation failed: ERROR: <input>:1:1: undeclared reference to 'noSuchVar' (in container '')\n"
@@ -146,7 +147,7 @@ COMPILE_ERRORS = {
     "undefined-field": (f"{D}.x == 1 ||\n device.nosuch", "<input>:2:8: undefined field 'nosuch'"),
     "mixed-types": (f'{C}.memory.isLessThan(semver("1.0.0"))', "found no matching overload for 'isLessThan'"),
     "deep": ("(" * 300 + "true" + ")" * 300, "recursion"),
-    "long": ("true || " * 5000 + "true", "at most 10240 are allowed"),
+    "long": ("true || " * 15000 + "true", "expression code point size exceeds limit: size: 120004, limit 100000"),
 }
 RUNTIME_ERRORS = {
     "lookup-identifier": (
@@ -214,3 +215,25 @@ def test_a_list_may_not_be_too_long():
     found = device(names=tuple(f"value-{i}" for i in range(49)))
     with pytest.raises(EvaluationError, match="longer than 48 values"):
         compile_selector(f'{D}.names.includes("value-49")', True).matches(Input.of(found, DRIVER, True))
+
+
+def test_selectors_of_many_devices_may_not_cost_too_much_together():
+    loops = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all"
+    selector = compile_selector("".join(f"{loops}(x{i}, " for i in range(4)) + "x0 < 11" + ")" * 4)
+    allowance = Allowance(left=selector_cost(selector))
+    seen = Input.of(NONE, DRIVER, False)
+    assert selector.matches(seen, allowance)
+    assert selector.matches(seen, allowance)
+    with pytest.raises(EvaluationError, match="given up: the selectors of devices cost too much"):
+        selector.matches(seen, allowance)
+
+
+def test_cheap_selectors_take_nothing_of_the_allowance():
+    allowance = Allowance()
+    compile_selector("true").matches(Input.of(NONE, DRIVER, False), allowance)
+    assert allowance.left == Allowance().left
+
+
+def selector_cost(selector):
+    selector.matches(Input.of(NONE, DRIVER, False))
+    return selector.program.cost

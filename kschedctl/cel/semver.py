@@ -1,4 +1,4 @@
-"""Semantic versions as device attributes and selectors use them.
+"""Semantic versions as device attributes and expressions use them.
 
 Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go (v1.36).
 """
@@ -6,25 +6,21 @@ Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/li
 from __future__ import annotations
 
 import re
-from functools import total_ordering
 from typing import NamedTuple
 
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 
 
-@total_ordering
 class PreRelease(NamedTuple):
     """One identifier of a pre-release; numbers sort below texts."""
 
     number: int | None
     text: str
 
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, PreRelease):
-            return NotImplemented
-        if self.number is not None and other.number is not None:
-            return self.number < other.number
-        return self.number is not None if (self.number is None) != (other.number is None) else self.text < other.text
+    @property
+    def rank(self) -> tuple[bool, int, str]:
+        """Smaller for what comes before."""
+        return (True, 0, self.text) if self.number is None else (False, self.number, "")
 
 
 class Version(NamedTuple):
@@ -42,7 +38,8 @@ class Version(NamedTuple):
             return 1 if mine > theirs else -1
         if bool(self.pre) != bool(other.pre):
             return -1 if self.pre else 1
-        return (self.pre > other.pre) - (self.pre < other.pre)
+        ranks, others = [p.rank for p in self.pre], [p.rank for p in other.pre]
+        return (ranks > others) - (ranks < others)
 
     def __str__(self) -> str:
         pre = ".".join(p.text for p in self.pre)
@@ -83,10 +80,18 @@ def _normalized(text: str) -> str:
 
 
 def _number(text: str, which: str) -> int:
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f'Invalid character(s) found in {which} number "{text}"')
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f'{which.capitalize()} number must not contain leading zeroes "{text}"')
+    return _uint64(text)
+
+
+def _uint64(text: str) -> int:
+    if len(text) > 20 or int(text) > 2**64 - 1:
+        raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
     return int(text)
 
 
@@ -96,7 +101,7 @@ def _pre_release(text: str) -> PreRelease:
         return PreRelease(None, text)
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
-    return PreRelease(int(text), text)
+    return PreRelease(_uint64(text), text)
 
 
 def _check(identifier: str, what: str) -> None:

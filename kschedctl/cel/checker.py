@@ -1,0 +1,310 @@
+"""Types of all parts of an expression, and what its names and calls refer to.
+
+Upstream: github.com/google/cel-go/checker/{checker,env}.go (v0.26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kschedctl.cel.declarations import Functions, Overload
+from kschedctl.cel.library.messages import MESSAGES, TYPES
+from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Type,
+    Unification,
+    is_dyn,
+    is_dyn_or_error,
+    list_of,
+    map_of,
+    most_general,
+    optional_of,
+    type_of,
+    without_optional,
+)
+from kschedctl.cel.values import TypeValue, Uint
+
+Structs = Mapping[str, Mapping[str, Type]]
+Scope = dict[str, Type]
+
+_LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a call calls: the function's whole name, and the overloads that its arguments leave.
+
+    ``target``: the receiver, None where that was a part of the name.
+    """
+
+    function: str
+    overloads: tuple[Overload, ...]
+    target: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An expression with what the checker found out; ``faults`` are offsets with messages."""
+
+    root: Node
+    types: Mapping[Node, Type]
+    calls: Mapping[Node, Resolution]
+    named_types: Mapping[Node, TypeValue]
+    faults: list[tuple[int, str]]
+
+
+@dataclass
+class Checker:
+    """``variables`` and the fields of ``structs`` are what an expression can start from."""
+
+    variables: Mapping[str, Type]
+    structs: Structs
+    functions: Functions
+    types: dict[Node, Type] = field(default_factory=dict)
+    calls: dict[Node, Resolution] = field(default_factory=dict)
+    named_types: dict[Node, TypeValue] = field(default_factory=dict)
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    unification: Unification = field(default_factory=Unification)
+    scopes: list[Scope] = field(default_factory=list)
+
+    def check(self, root: Node) -> Checked:
+        """The types of an expression and its faults. Raises CompileError for types of absurd size."""
+        self.scopes = [dict(self.variables)]
+        self.type(root)
+        types = {node: self.unification.resolved(t, final=True) for node, t in self.types.items()}
+        return Checked(root, types, self.calls, self.named_types, self.faults)
+
+    def type(self, node: Node) -> Type:
+        """The type of a part; a part that stands at two places (of a macro) is checked once."""
+        if node not in self.types:
+            self.types[node] = self._type(node)
+        return self.types[node]
+
+    def _type(self, node: Node) -> Type:
+        if isinstance(node, Literal):
+            return _LITERALS[type(node.value)]
+        check: Callable[[Checker, Any], Type] = _CHECKS[type(node)]
+        return check(self, node)
+
+    def _fault(self, at: int, message: str) -> Type:
+        self.faults.append((at, message))
+        return ERROR
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _named(self, node: Node, name: str) -> Type | None:
+        """The type of what a name refers to, or None."""
+        name = name.lstrip(".")
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        t = TYPES.get(name) or (type_of("struct", name) if name in self.structs else None)
+        if t is None:
+            return None
+        self.named_types[node] = TypeValue(name)
+        return type_of("type", "", t)
+
+    def _ident(self, node: Ident) -> Type:
+        t = self._named(node, node.name)
+        return t or self._undeclared(node.at, node.name)
+
+    def _undeclared(self, at: int, name: str) -> Type:
+        return self._fault(at, f"undeclared reference to '{name}' (in container '')")
+
+    def _select(self, node: Select) -> Type:
+        name = _qualified(node)
+        t = self._named(node, name) if name and not node.tests else None
+        if t is not None:
+            return t
+        result = self._field(node.at, node.operand, node.field, False)
+        return BOOL if node.tests else self.unification.resolved(result)
+
+    def _field(self, at: int, operand: Node, name: str, optional: bool) -> Type:
+        target, is_opt = without_optional(self.unification.resolved(self.type(operand)))
+        result = DYN
+        if target.kind == "map":
+            result = target.parameters[1]
+        elif target.kind == "struct":
+            found = self.structs.get(target.name, {}).get(name)
+            result = found or self._fault(at, f"undefined field '{name}'")
+        elif target.kind == "param":
+            self.unification.assignable((DYN,), (target,))
+        elif not is_dyn_or_error(target):
+            self._fault(at, f"type '{target}' does not support field selection")
+        return optional_of(result) if optional or is_opt else result
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Type:
+        if node.function == "_?._":
+            operand, name = node.args
+            assert isinstance(name, Literal)
+            return self.unification.resolved(self._field(node.at, operand, name.value, True))
+        for arg in node.args:
+            self.type(arg)
+        if node.target is None:
+            return self._resolved(node, node.function.lstrip("."), None)
+        prefix = _qualified(node.target)
+        if prefix and f"{prefix}.{node.function}".lstrip(".") in self.functions:
+            return self._resolved(node, f"{prefix}.{node.function}".lstrip("."), None)
+        self.type(node.target)
+        return self._resolved(node, node.function, node.target)
+
+    def _resolved(self, node: Call, name: str, target: Node | None) -> Type:
+        overloads = self.functions.get(name)
+        if overloads is None:
+            return self._undeclared(node.at, node.function if target is None else name)
+        given = tuple(self.type(arg) for arg in ((target,) if target else ()) + node.args)
+        if name in ("_&&_", "_||_"):
+            return self._logical(node, given, overloads)
+        matching, result = [], None
+        for overload in overloads:
+            if overload.member is not (target is not None):
+                continue
+            fresh: dict[Type, Type] = {}
+            wanted = tuple(self.unification.instantiated(t, fresh) for t in overload.parameters)
+            if self.unification.assignable(given, wanted):
+                matching.append(overload)
+                found = self.unification.resolved(self.unification.instantiated(overload.result, fresh))
+                if result is None:
+                    result = found
+                elif not is_dyn(result) and found != result:
+                    result = DYN
+        if result is None:
+            return self._unmatched(node, name, given, target is not None)
+        self.calls[node] = Resolution(name, tuple(matching), target)
+        return result
+
+    def _logical(self, node: Call, given: tuple[Type, ...], overloads: tuple[Overload, ...]) -> Type:
+        self.calls[node] = Resolution(node.function, overloads, None)
+        wrong = [i for i, t in enumerate(given) if not self.unification.assignable((t,), (BOOL,))]
+        for i in wrong:
+            self._fault(node.args[i].at, f"expected type 'bool' but found '{given[i]}'")
+        return ERROR if wrong else BOOL
+
+    def _unmatched(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
+        shown = [str(self.unification.resolved(t, final=True)) for t in given]
+        receiver = f"{shown.pop(0)}." if member else ""
+        signature = f"{receiver}({', '.join(shown)})"
+        return self._fault(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
+
+    # -- what is made --------------------------------------------------------------------------------------------
+
+    def _list(self, node: ListOf) -> Type:
+        found: Type | None = None
+        for i, element in enumerate(node.elements):
+            t = self._value(element, i in node.optional)
+            found = self._joined(found, t)
+        return list_of(found or self.unification.fresh())
+
+    def _map(self, node: MapOf) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for key, value, optional in node.entries:
+            keys = self._joined(keys, self.type(key))
+            values = self._joined(values, self._value(value, optional))
+        if keys is None or values is None:
+            return map_of(self.unification.fresh(), self.unification.fresh())
+        return map_of(keys, values)
+
+    def _value(self, node: Node, optional: bool) -> Type:
+        """The type of an element, which is left out where it is optional and not there."""
+        t = self.type(node)
+        if not optional:
+            return t
+        inner, is_opt = without_optional(t)
+        if not is_opt and not is_dyn(t):
+            self._fault(node.at, f"expected type '{optional_of(t)}' but found '{t}'")
+        return inner
+
+    def _joined(self, before: Type | None, now: Type) -> Type:
+        if before is None:
+            return now
+        return most_general(before, now) if self.unification.assignable((before,), (now,)) else DYN
+
+    def _message(self, node: Message) -> Type:
+        name = node.name.lstrip(".")
+        message = MESSAGES.get(name)
+        fields = message.fields if message else self.structs.get(name)
+        if fields is None:
+            known = self._named(node, name)
+            for _, value, _, _ in node.fields:
+                self.type(value)
+            if known is None:
+                return self._undeclared(node.at, node.name)
+            return self._fault(node.at, f"'{name}' is not a {'message ' if known.kind == 'type' else ''}type")
+        for field_name, value, optional, at in node.fields:
+            t = self._value(value, optional)
+            wanted = fields.get(field_name)
+            if wanted is None:
+                self._fault(at, f"undefined field '{field_name}'")
+            elif not self.unification.assignable((wanted,), (t,)):
+                what = f"expected type of field '{field_name}' is '{wanted}' but provided type is '{t}'"
+                self._fault(at, what)
+        return message.result if message else type_of("struct", name)
+
+    # -- comprehensions ------------------------------------------------------------------------------------------
+
+    def _fold(self, node: Fold) -> Type:
+        ranged = self.unification.resolved(self.type(node.range))
+        accumulated = self.type(node.initial)
+        self.scopes.append({node.accumulator: accumulated})
+        self.scopes.append(dict(zip(node.names, self._elements(node, ranged), strict=True)))
+        self._must_be(node.condition, BOOL)
+        self._must_be(node.step, accumulated)
+        self.scopes.pop()
+        result = self.type(node.result)
+        self.scopes.pop()
+        return self.unification.resolved(result)
+
+    def _elements(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
+        """The types of the variables."""
+        both = len(node.names) == 2
+        if ranged.kind == "list":
+            return (INT, ranged.parameters[0]) if both else ranged.parameters
+        if ranged.kind == "map":
+            return ranged.parameters if both else ranged.parameters[:1]
+        if ranged.kind in ("dyn", "error", "param"):
+            self.unification.assignable((DYN,), (ranged,))
+            return (DYN,) * len(node.names)
+        what = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        self._fault(node.range.at, what)
+        return (ERROR,) * len(node.names)
+
+    def _must_be(self, node: Node, wanted: Type) -> None:
+        t = self.type(node)
+        if not self.unification.assignable((wanted,), (t,)):
+            self._fault(node.at, f"expected type '{wanted}' but found '{t}'")
+
+
+_CHECKS: Mapping[type[Node], Callable[..., Type]] = {
+    Ident: Checker._ident,
+    Select: Checker._select,
+    Call: Checker._call,
+    ListOf: Checker._list,
+    MapOf: Checker._map,
+    Message: Checker._message,
+    Fold: Checker._fold,
+}
+
+
+def _qualified(node: Node) -> str:
+    """``a.b.c`` for names with dots between them, else empty."""
+    names = []
+    while isinstance(node, Select) and not node.tests:
+        names.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return ""
+    return ".".join([node.name, *reversed(names)])

@@ -1,0 +1,95 @@
+"""The functions that there are: each name with its overloads, in upstream's order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kschedctl.cel.library import (
+    addresses,
+    conversions,
+    formats,
+    lists,
+    operators,
+    optionals,
+    quantities,
+    regular_expressions,
+    texts,
+    times,
+    urls,
+    versions,
+)
+from kschedctl.cel.types import Type, parse_type
+
+_LIBRARIES = (
+    operators,
+    conversions,
+    times,
+    texts,
+    regular_expressions,
+    lists,
+    optionals,
+    quantities,
+    versions,
+    addresses,
+    urls,
+    formats,
+)
+_SIGNATURE = re.compile(r"(?:\{(.+)\}\.)?([^\s(]+)\((.*)\) (.+)")
+_PLANNED = (
+    "_?_:_(bool, A, A) A",
+    "_||_(bool, bool) bool",
+    "_&&_(bool, bool) bool",
+    "@not_strictly_false(bool) bool",
+    "_==_(A, A) bool",
+    "_!=_(A, A) bool",
+    "_[_](list(A), int) A",
+    "_[_](map(A, B), A) B",
+    "_[_](optional(list(V)), int) optional(V)",
+    "_[_](optional(map(K, V)), K) optional(V)",
+    "_[?_](list(V), int) optional(V)",
+    "_[?_](optional(list(V)), int) optional(V)",
+    "_[?_](map(K, V), K) optional(V)",
+    "_[?_](optional(map(K, V)), K) optional(V)",
+    "{optional(V)}.or(optional(V)) optional(V)",
+    "{optional(V)}.orValue(V) V",
+)
+"""What the program does itself, since not all arguments are always evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """``parameters`` begin with the receiver of a member function."""
+
+    parameters: tuple[Type, ...]
+    result: Type
+    member: bool
+    implementation: Callable[..., Any] | None
+
+
+Functions = Mapping[str, tuple[Overload, ...]]
+
+
+@cache
+def functions() -> Functions:
+    """All functions."""
+    table: dict[str, Callable[..., Any] | None] = dict.fromkeys(_PLANNED)
+    for library in _LIBRARIES:
+        table.update(library.FUNCTIONS)
+    found: dict[str, list[Overload]] = {}
+    for signature, implementation in table.items():
+        name, overload = _overload(signature, implementation)
+        found.setdefault(name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in found.items()}
+
+
+def _overload(signature: str, implementation: Callable[..., Any] | None) -> tuple[str, Overload]:
+    match = _SIGNATURE.fullmatch(signature)
+    assert match is not None, signature
+    receiver, name, arguments, result = match.groups()
+    listed = parse_type(f"map({arguments})").parameters if arguments else ()
+    parameters = (parse_type(receiver), *listed) if receiver else listed
+    return name, Overload(parameters, parse_type(result), bool(receiver), implementation)

@@ -1,0 +1,215 @@
+"""Values of one type to another: ``int("5")``, ``string(1.5)``, ``type(x)``.
+
+Upstream: github.com/google/cel-go/common/types/{bool,bytes,double,duration,int,string,timestamp,uint}.go (v0.26), with
+strconv and fmt of Go's standard library.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library import times
+from kschedctl.cel.library.operators import timestamp
+from kschedctl.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Duration,
+    Opaque,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    integer,
+    type_name,
+    unsigned,
+)
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
+_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,400})?", re.ASCII)
+_HEX = re.compile(r"[+-]?0[xX]([0-9a-fA-F]+(\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,5}", re.ASCII)
+_SPECIAL = re.compile(r"[+-]?(inf(inity)?)|nan", re.IGNORECASE | re.ASCII)
+_TRUE = frozenset(["1", "t", "T", "true", "TRUE", "True"])
+_FALSE = frozenset(["0", "f", "F", "false", "FALSE", "False"])
+
+
+def go_float(value: float) -> str:
+    """A double as Go's ``%g`` prints it.
+
+    >>> go_float(123456789.0), go_float(0.1), go_float(1e5), go_float(-1e-7)
+    ('1.23456789e+08', '0.1', '100000', '-1e-07')
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    sign, digits, power = _scientific(value)
+    if digits == "0":
+        return f"{sign}0"
+    if -4 <= power < 6:
+        return sign + _positional(digits, power)
+    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+def plain_float(value: float) -> str:
+    """A double without exponent and with no more digits than it needs.
+
+    >>> plain_float(3600.0), plain_float(1e-7), plain_float(-1.5e21)
+    ('3600', '0.0000001', '-1500000000000000000000')
+    """
+    sign, digits, power = _scientific(value)
+    return sign + _positional(digits, power)
+
+
+def seconds(length: Duration) -> str:
+    """The seconds of a duration."""
+    whole, rest = divmod(abs(length.nanos), 10**9)
+    return plain_float((whole + rest / 1e9) * (-1 if length.nanos < 0 else 1))
+
+
+def _scientific(value: float) -> tuple[str, str, int]:
+    """Sign, the digits that tell the value from all others, and the power of ten of the first of them."""
+    number = Decimal(repr(value)).normalize()
+    sign, digits, exponent = number.as_tuple()
+    power = int(exponent) + len(digits) - 1 if any(digits) else 0
+    return "-" * sign, "".join(map(str, digits)) if any(digits) else "0", power
+
+
+def _positional(digits: str, power: int) -> str:
+    if power < 0:
+        return f"0.{'0' * (-power - 1)}{digits}"
+    padded = digits.ljust(power + 1, "0")
+    return padded[: power + 1] + ("." if padded[power + 1 :] else "") + padded[power + 1 :]
+
+
+def _fails(source: str, target: str) -> CelError:
+    return CelError(f"type conversion error from '{source}' to '{target}'")
+
+
+def _parsed(text: str, low: int, high: int, target: str) -> int:
+    if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
+        value = int(text)
+        if low <= value <= high:
+            return value
+    raise _fails("string", target)
+
+
+def to_int(value: Value) -> int:
+    """``int(value)``. Raises CelError, as the others do."""
+    match value:
+        case str():
+            return _parsed(value, INT_MIN, INT_MAX, "int")
+        case float():
+            if not -(2.0**63) < value < 2.0**63:
+                raise CelError("integer overflow")
+            return int(value)
+        case Duration():
+            return value.nanos
+        case Timestamp():
+            return value.nanos // 10**9
+    return integer(int(value))
+
+
+def to_uint(value: Value) -> Uint:
+    """``uint(value)``"""
+    match value:
+        case str():
+            return Uint(_parsed(value, 0, UINT_MAX, "uint"))
+        case float():
+            if not 0 <= value < 2.0**64:
+                raise CelError("unsigned integer overflow")
+            return Uint(int(value))
+    return unsigned(int(value))
+
+
+def to_double(value: Value) -> float:
+    """``double(value)``"""
+    if not isinstance(value, str):
+        return float(value)
+    if _SPECIAL.fullmatch(value):
+        return float(value)
+    read = float if _FLOAT.fullmatch(value) else float.fromhex if _HEX.fullmatch(value) else None
+    try:
+        found = read(value) if read else math.inf
+    except OverflowError:
+        found = math.inf
+    if math.isinf(found):
+        raise _fails("string", "double")
+    return found
+
+
+def to_bool(value: Value) -> bool:
+    """``bool(value)``"""
+    if isinstance(value, str):
+        if value not in _TRUE | _FALSE:
+            raise _fails("string", "bool")
+        return value in _TRUE
+    return bool(value)
+
+
+def to_bytes(value: Value) -> bytes:
+    """``bytes(value)``"""
+    return value.encode() if isinstance(value, str) else value
+
+
+def to_string(value: Value) -> str:
+    """``string(value)``"""
+    return _STRINGS.get(type(value), str)(value)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+_STRINGS: Mapping[type, Callable[[Any], str]] = {
+    bool: lambda value: str(value).lower(),
+    bytes: _decoded,
+    float: go_float,
+    Duration: lambda value: f"{seconds(value)}s",
+    Timestamp: times.written,
+    TypeValue: lambda value: value.name,
+    Opaque: lambda value: str(value.held),
+}
+
+
+def to_duration(value: Value) -> Duration:
+    """``duration(value)``"""
+    if isinstance(value, str):
+        return times.parse_duration(value)
+    if isinstance(value, Duration):
+        return value
+    raise CelError("type conversion error from 'int' to 'google.protobuf.Duration'")
+
+
+def to_timestamp(value: Value) -> Timestamp:
+    """``timestamp(value)``"""
+    if isinstance(value, Timestamp):
+        return value
+    return times.parse_timestamp(value) if isinstance(value, str) else timestamp(value * 10**9)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    **{f"bool({t}) bool": to_bool for t in ("bool", "string")},
+    **{f"bytes({t}) bytes": to_bytes for t in ("bytes", "string")},
+    **{f"double({t}) double": to_double for t in ("double", "int", "string", "uint")},
+    **{f"duration({t}) duration": to_duration for t in ("duration", "int", "string")},
+    **{f"int({t}) int": to_int for t in ("int", "double", "duration", "string", "timestamp", "uint")},
+    **{
+        f"string({t}) string": to_string
+        for t in ("string", "bool", "bytes", "double", "duration", "int", "timestamp", "uint", "net.IP", "net.CIDR")
+    },
+    **{f"timestamp({t}) timestamp": to_timestamp for t in ("timestamp", "int", "string")},
+    **{f"uint({t}) uint": to_uint for t in ("uint", "double", "int", "string")},
+    "dyn(A) dyn": lambda value: value,
+    "type(A) type(A)": lambda value: TypeValue(type_name(value)),
+}
+CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
+"""What is computed beforehand for a constant, so that a fault in it is one of the whole expression."""

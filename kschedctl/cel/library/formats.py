@@ -1,0 +1,132 @@
+"""Named formats: ``format.dns1123Label().validate(x)``.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go and apimachinery/pkg/util/validation (v1.36), with
+kube-openapi's strfmt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from kschedctl.api.labels import label_key_errors, label_value_errors
+from kschedctl.api.validation.names import as_prefix, dns_label, dns_subdomain
+from kschedctl.cel.library import urls
+from kschedctl.cel.values import NONE, Opaque, Optional, Value
+
+_Check = Callable[[str], list[str]]
+
+_OLD_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_OLD_LABEL_ERROR = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    f"'{_OLD_LABEL}')"
+)
+_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Format:
+    """``name`` tells formats apart; ``pattern_size`` is what checking one counts for."""
+
+    name: str
+    errors: _Check
+    pattern_size: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Format) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _prefix(check: _Check) -> _Check:
+    """Of names to which something will be added, so that they may end in a dash."""
+    return lambda text: check(as_prefix(text))
+
+
+def _old_label(text: str) -> list[str]:
+    too_long = [] if len(text.encode()) <= 63 else ["must be no more than 63 characters"]
+    return too_long if re.fullmatch(_OLD_LABEL, text) else [*too_long, _OLD_LABEL_ERROR]
+
+
+def _key(text: str) -> list[str]:
+    return list(label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
+
+
+def _value(text: str) -> list[str]:
+    return list(label_value_errors.__wrapped__(text))
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        urls.parse(text)
+    except ValueError as error:
+        return [f'parse "{text}": {error}']
+    return []
+
+
+def _said(valid: Callable[[str], bool], error: str) -> _Check:
+    return lambda text: [] if valid(text) else [error]
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text) or text.startswith("0000"):
+        return bool(_DATE.fullmatch(text)) and _is_date(f"2000{text[4:]}")
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(text: str) -> bool:
+    day, separator, rest = text.lower().partition("t")
+    match = _TIME.fullmatch(rest.partition("t")[0])
+    in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+    return bool(separator and _is_date(day) and in_range)
+
+
+FORMATS: Mapping[str, Format] = {
+    "dns1123Label": Format("DNS1123Label", dns_label, 30),
+    "dns1123Subdomain": Format("DNS1123Subdomain", dns_subdomain, 60),
+    "dns1035Label": Format("DNS1035Label", _old_label, 30),
+    "qualifiedName": Format("QualifiedName", _key, 60),
+    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(dns_label), 30),
+    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
+    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_old_label), 30),
+    "labelValue": Format("LabelValue", _value, 40),
+    "uri": Format("URI", _uri, 1103),
+    "uuid": Format("uuid", _said(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81),
+    "byte": Format("byte", _said(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
+    "date": Format("date", _said(_is_date, "invalid date"), 83),
+    "datetime": Format("datetime", _said(_is_moment, "invalid datetime"), 83),
+}
+
+
+def _held(name: str) -> Opaque:
+    return Opaque("kubernetes.NamedFormat", FORMATS[name])
+
+
+def _constant(name: str) -> Callable[[], Opaque]:
+    return lambda: _held(name)
+
+
+def validate(form: Opaque, text: str) -> Optional:
+    """What is wrong with a text; nothing where it has the format."""
+    errors = form.held.errors(text)
+    return Optional(errors) if errors else NONE
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "format.named(string) optional(kubernetes.NamedFormat)": lambda name: (
+        Optional(_held(name)) if name in FORMATS else NONE
+    ),
+    "{kubernetes.NamedFormat}.validate(string) optional(list(string))": validate,
+    **{f"format.{name}() kubernetes.NamedFormat": _constant(name) for name in FORMATS},
+}

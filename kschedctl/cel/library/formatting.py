@@ -1,0 +1,192 @@
+"""``"%s: %d".format([…])``: the clauses of a format, the values filled in, and which types fit where.
+
+Upstream: github.com/google/cel-go/ext/formatting.go (v0.26), which prints numbers as en_US has them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kschedctl.cel.errors import CelError, CostLimitError
+from kschedctl.cel.library.conversions import seconds, to_string
+from kschedctl.cel.library.times import written
+from kschedctl.cel.meter import spend
+from kschedctl.cel.values import Duration, Map, Timestamp, TypeValue, Uint, Value, type_name
+
+MAX_TEXT = 1 << 24
+"""Characters that one function may return."""
+_MAX_PRECISION = 100_000
+_CLAUSE = re.compile(r"%(?:\.([0-9]*))?(.)?", re.DOTALL)
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_NOT_PRINTED = {0x7F: "\\x7f", **{i: f"\\x{i:02x}" for i in range(0x20)}}
+_NOT_PRINTED |= {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+ACCEPTED = {
+    "s": "string list map int uint double bool timestamp bytes duration type null",
+    "d": "int uint",
+    "f": "double string",
+    "e": "double string",
+    "b": "int uint bool",
+    "x": "int uint string bytes",
+    "X": "int uint string bytes",
+    "o": "int uint",
+}
+"""The kinds of types that each clause takes."""
+_ONLY = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "X": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
+
+
+class Clause(NamedTuple):
+    """A place to fill in: ``verb``, ``precision`` where one stands, the text before it."""
+
+    before: str
+    verb: str
+    precision: int
+
+
+def clauses(template: str, count: int) -> Iterator[Clause | str]:
+    """The clauses of a format that has ``count`` values, then the text behind the last. Raises CelError."""
+    before, at, index = "", 0, 0
+    while (next_at := template.find("%", at)) >= 0:
+        before, at = before + template[at:next_at], next_at
+        if template.startswith("%%", at):
+            before, at = f"{before}%", at + 2
+            continue
+        if index >= count:
+            raise CelError(f"index {index} out of range")
+        clause, at = _clause(template, at, before)
+        yield clause
+        before, index = "", index + 1
+    yield before + template[at:]
+
+
+def _clause(template: str, at: int, before: str) -> tuple[Clause, int]:
+    if at + 1 >= len(template):
+        raise CelError("unexpected end of string")
+    match = _CLAUSE.match(template, at)
+    assert match is not None
+    digits, verb = match.groups()
+    fault = "could not parse formatting clause: "
+    if digits is not None and verb is None:
+        raise CelError(f"{fault}error while parsing precision: could not find end of precision specifier")
+    if digits is not None and not (digits and len(digits) < 18):
+        what = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": invalid syntax'
+        raise CelError(f"{fault}error while parsing precision: {what}")
+    if verb not in ACCEPTED:
+        raise CelError(f'{fault}unrecognized formatting clause "{verb}"')
+    return Clause(before, verb, int(digits) if digits else -1), match.end()
+
+
+def unfit(verb: str, given: str) -> str:
+    """What is said of a value of a type that a clause does not take."""
+    return f"error during formatting: {_ONLY[verb]}, was given {given}"
+
+
+def format(template: str, values: list[Value]) -> str:
+    """The template with its clauses filled in. Raises CelError."""
+    pieces, rest = [], iter(values)
+    for clause in clauses(template, len(values)):
+        if isinstance(clause, str):
+            pieces.append(clause)
+        else:
+            pieces += [clause.before, _filled(clause, next(rest))]
+        if sum(map(len, pieces)) > MAX_TEXT:
+            raise CostLimitError
+    return "".join(pieces)
+
+
+def _filled(clause: Clause, value: Value) -> str:
+    verb = clause.verb
+    match verb:
+        case "s":
+            return _text(value)
+        case "f" | "e":
+            return _floating(clause, value)
+        case "x" | "X" if isinstance(value, str | bytes):
+            digits = (value.encode() if isinstance(value, str) else value).hex()
+            return digits.upper() if verb == "X" else digits
+        case "b" if isinstance(value, bool):
+            return str(int(value))
+    if type(value) not in (int, Uint):
+        raise CelError(unfit(verb, type_name(value)))
+    return f"{int(value):{verb}}"
+
+
+def _floating(clause: Clause, value: Value) -> str:
+    if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
+        value = float(value)
+    if type(value) is not float:
+        raise CelError(unfit(clause.verb, type_name(value)))
+    precision = 6 if clause.precision < 0 else clause.precision
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if precision > _MAX_PRECISION:
+        raise CostLimitError
+    if clause.verb == "f":
+        return f"{value:,.{precision}f}"
+    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
+    return f"{mantissa}\u202f×\u202f10{exponent.lstrip('+').translate(_SUPERSCRIPT)}"
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, list | Map):
+        spend(len(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inner, value))}]"
+    if isinstance(value, Map):
+        pairs = sorted((_key(key), _inner(value.own(key))) for key in value)
+        return "{" + ", ".join(f"{key}:{shown}" for key, shown in pairs) + "}"
+    if value is None:
+        return "null"
+    if isinstance(value, str | bytes | int | float | Duration | Timestamp | TypeValue):
+        return to_string(value)
+    raise CelError(unfit("s", type_name(value)))
+
+
+def _key(key: Value) -> str:
+    if not isinstance(key, str | int):
+        raise CelError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
+    return _quoted(key) if isinstance(key, str) else to_string(key)
+
+
+def _inner(value: Value) -> str:
+    """A value within a list or map, as a literal of the language."""
+    return _LITERALS.get(type(value), _text)(value)
+
+
+def _quoted(text: str) -> str:
+    """As Go's ``%q`` quotes."""
+    if text.isascii():
+        return f'"{text.translate(_NOT_PRINTED)}"'
+    return (
+        '"' + "".join(c.translate(_NOT_PRINTED) if c.isascii() or c.isprintable() else _escaped(c) for c in text) + '"'
+    )
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_LITERALS: Mapping[type, Callable[[Any], str]] = {
+    str: _quoted,
+    bytes: lambda value: f"b{_quoted(to_string(value))}",
+    float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
+    Duration: lambda value: f'duration("{seconds(value)}s")',
+    Timestamp: lambda value: f'timestamp("{written(value)}")',
+    TypeValue: lambda value: f"type({value.name})",
+}

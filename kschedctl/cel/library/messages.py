@@ -1,0 +1,104 @@
+"""The messages that expressions can make: protocol buffers' well-known types, which are plain values here.
+
+Upstream: github.com/google/cel-go/common/types/{provider,object}.go (v0.26).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library.operators import duration, timestamp
+from kschedctl.cel.types import (
+    ANY,
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    type_of,
+)
+from kschedctl.cel.values import Map, Uint, Value
+
+_PREFIX = "google.protobuf."
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """``result`` is what a message is for the checker, ``make`` gives its value from the fields that were set."""
+
+    result: Type
+    fields: Mapping[str, Type]
+    make: Callable[[Mapping[str, Value]], Value]
+
+
+def _wrapper(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
+    def make(fields: Mapping[str, Value]) -> Value:
+        value = fields.get("value", zero)
+        if high and not low <= value <= high:
+            raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
+        return value
+
+    return MessageType(type_of("wrapper", "", t), {"value": t}, make)
+
+
+def _float(fields: Mapping[str, Value]) -> float:
+    try:
+        found: float = struct.unpack("f", struct.pack("f", fields.get("value", 0.0)))[0]
+    except OverflowError:
+        return float("inf") if fields["value"] > 0 else float("-inf")
+    return found
+
+
+def _nanos(fields: Mapping[str, Value]) -> int:
+    return int(fields.get("seconds", 0)) * 10**9 + int(fields.get("nanos", 0))
+
+
+_MOMENT = {"seconds": INT, "nanos": INT}
+_JSON = {
+    "number_value": DOUBLE,
+    "string_value": STRING,
+    "bool_value": BOOL,
+    "struct_value": map_of(STRING, DYN),
+    "list_value": list_of(DYN),
+}
+MESSAGES: Mapping[str, MessageType] = {
+    f"{_PREFIX}BoolValue": _wrapper(BOOL, False),
+    f"{_PREFIX}BytesValue": _wrapper(BYTES, b""),
+    f"{_PREFIX}DoubleValue": _wrapper(DOUBLE, 0.0),
+    f"{_PREFIX}FloatValue": MessageType(type_of("wrapper", "", DOUBLE), {"value": DOUBLE}, _float),
+    f"{_PREFIX}Int32Value": _wrapper(INT, 0, -(2**31), 2**31 - 1),
+    f"{_PREFIX}Int64Value": _wrapper(INT, 0),
+    f"{_PREFIX}StringValue": _wrapper(STRING, ""),
+    f"{_PREFIX}UInt32Value": _wrapper(UINT, Uint(0), 0, 2**32 - 1),
+    f"{_PREFIX}UInt64Value": _wrapper(UINT, Uint(0)),
+    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: duration(_nanos(fields))),
+    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: timestamp(_nanos(fields))),
+    f"{_PREFIX}Struct": MessageType(
+        map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", Map())
+    ),
+    f"{_PREFIX}ListValue": MessageType(list_of(DYN), {"values": list_of(DYN)}, lambda fields: fields.get("values", [])),
+    f"{_PREFIX}Value": MessageType(DYN, _JSON, lambda fields: next(iter(fields.values()), None)),
+    f"{_PREFIX}Any": MessageType(ANY, {"type_url": STRING, "value": BYTES}, lambda fields: None),
+}
+TYPES: Mapping[str, Type] = {
+    **{t.kind: t for t in (BOOL, BYTES, DOUBLE, INT, STRING, UINT)},
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "null_type": type_of("null"),
+    "type": type_of("type"),
+    "optional_type": type_of("opaque", "optional_type", DYN),
+    "net.IP": type_of("opaque", "net.IP"),
+    "net.CIDR": type_of("opaque", "net.CIDR"),
+    **{name: message.result for name, message in MESSAGES.items()},
+}
+"""The types that can be named, by name."""

@@ -1,0 +1,85 @@
+"""Quantities of Kubernetes.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/quantity.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.values import Opaque, Value
+
+QUANTITY = "kubernetes.Quantity"
+
+
+def quantity(text: str) -> Opaque:
+    """The quantity that a text stands for. Raises CelError."""
+    try:
+        return Opaque(QUANTITY, parse(text))
+    except QuantityError as error:
+        raise CelError(error.what) from None
+
+
+def is_quantity(text: str) -> bool:
+    """Whether a text stands for one; one of too many digits for us does."""
+    try:
+        parse(text)
+    except QuantityError as error:
+        return "are not supported" in error.what
+    return True
+
+
+def _whole(value: Opaque) -> int | None:
+    """The integer that upstream's small form is; it does not reduce fractions."""
+    held: Quantity = value.held
+    if held.big or held.scale < 0:
+        return None
+    number = held.mantissa * 10**held.scale
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+def _as_integer(value: Opaque) -> int:
+    number = _whole(value)
+    if number is None:
+        raise CelError("cannot convert value to integer")
+    return number
+
+
+def _as_float(value: Opaque) -> float:
+    held: Quantity = value.held
+    try:
+        return float(held.mantissa) * 10.0**held.scale
+    except OverflowError:
+        return math.copysign(math.inf, held.mantissa)
+
+
+def _added(sign: int) -> Callable[[Opaque, Value], Opaque]:
+    def added(left: Opaque, right: Value) -> Opaque:
+        other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
+        return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)
+
+    return added
+
+
+def _compare(left: Opaque, right: Opaque) -> int:
+    return int(left.held.cmp(right.held))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "quantity(string) kubernetes.Quantity": quantity,
+    "isQuantity(string) bool": is_quantity,
+    "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
+    "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare(a, b) > 0,
+    "{kubernetes.Quantity}.isLessThan(kubernetes.Quantity) bool": lambda a, b: _compare(a, b) < 0,
+    "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare,
+    "{kubernetes.Quantity}.asApproximateFloat() double": _as_float,
+    "{kubernetes.Quantity}.asInteger() int": _as_integer,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _whole(q) is not None,
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _added(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _added(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _added(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _added(-1),
+}

@@ -1,0 +1,135 @@
+"""Durations and timestamps: how they are read, printed and taken apart.
+
+Upstream: github.com/google/cel-go/common/types/{duration,timestamp}.go and common/stdlib/standard.go (v0.26), with time
+of Go's standard library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library.operators import timestamp
+from kschedctl.cel.values import INT_MAX, Duration, Timestamp, Value
+
+_SECOND = 10**9
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 10**6,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3600 * _SECOND,
+}
+_TERM = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)"
+_DURATION = re.compile(rf"[+-]?(?:0|(?:{_TERM})+)")
+_TERMS = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_TIMESTAMP = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
+
+
+def parse_duration(text: str) -> Duration:
+    """``1h30m``, ``-1.5s``. Raises CelError."""
+    if not _DURATION.fullmatch(text):
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
+    nanos = 0
+    for whole, fraction, unit in _TERMS.findall(text.lstrip("+-")):
+        nanos += int(whole[:40] or "0") * _UNITS[unit]
+        nanos += int(fraction[:18] or "0") * _UNITS[unit] // 10 ** len(fraction[:18])
+    if nanos > INT_MAX + text.startswith("-"):
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
+    return Duration(-nanos if text.startswith("-") else nanos)
+
+
+def parse_timestamp(text: str) -> Timestamp:
+    """RFC 3339. Raises CelError."""
+    match = _TIMESTAMP.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        seconds, fraction, zone = _seconds(match), (match[7] or "")[:9].ljust(9, "0"), match[8]
+        offset = 0 if zone == "Z" else int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
+        if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):
+            raise ValueError
+    except ValueError:
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
+    return timestamp((seconds - offset) * _SECOND + int(fraction), offset)
+
+
+def _seconds(match: re.Match[str]) -> int:
+    moment = datetime(*(int(match[i]) for i in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type,misc]
+    return (moment - _EPOCH) // timedelta(seconds=1)
+
+
+def local(moment: Timestamp, zone: tzinfo = UTC) -> datetime:
+    """The moment in a time zone, cut to microseconds. Raises CelError at the ends of time."""
+    try:
+        return (_EPOCH + timedelta(microseconds=moment.nanos // 1000)).astimezone(zone)
+    except OverflowError:
+        raise CelError("timestamp overflow") from None
+
+
+def written(moment: Timestamp) -> str:
+    """RFC 3339 in the zone that it was written with, with the digits of its fraction that it needs."""
+    shown = local(moment, timezone(timedelta(seconds=moment.offset)))
+    fraction = f".{moment.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
+    zone = f"{shown:%z}"
+    return f"{shown.year:04d}-{shown:%m-%dT%H:%M:%S}{fraction}" + (f"{zone[:3]}:{zone[3:]}" if moment.offset else "Z")
+
+
+def _zone(name: str) -> tzinfo:
+    """``Europe/Berlin`` or an offset in hours and minutes. Raises CelError."""
+    if ":" in name:
+        match = _OFFSET.fullmatch(name)
+        if match is None:
+            raise CelError(f'strconv.Atoi: parsing "{name}": invalid syntax')
+        hours, minutes = int(match[1]), int(match[2])
+        offset = timedelta(minutes=hours * 60 - minutes if name[0] == "-" else hours * 60 + minutes)
+        if abs(offset) >= timedelta(days=1):
+            raise CelError(f"unknown time zone {name}")
+        return timezone(offset)
+    if name in ("", "UTC"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise CelError(f"unknown time zone {name}") from None
+
+
+_PARTS: Mapping[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda t: t.year,
+    "getMonth": lambda t: t.month - 1,
+    "getDayOfYear": lambda t: t.timetuple().tm_yday - 1,
+    "getDate": lambda t: t.day,
+    "getDayOfMonth": lambda t: t.day - 1,
+    "getDayOfWeek": lambda t: (t.weekday() + 1) % 7,
+    "getHours": lambda t: t.hour,
+    "getMinutes": lambda t: t.minute,
+    "getSeconds": lambda t: t.second,
+    "getMilliseconds": lambda t: t.microsecond // 1000,
+}
+_LENGTHS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
+
+
+def _part(name: str) -> Callable[..., int]:
+    part = _PARTS[name]
+    return lambda moment, zone="UTC": part(local(moment, _zone(zone)))
+
+
+def _whole(unit: int) -> Callable[[Duration], int]:
+    return lambda length: abs(length.nanos) // unit * (-1 if length.nanos < 0 else 1)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    **{f"{{timestamp}}.{name}() int": _part(name) for name in _PARTS},
+    **{f"{{timestamp}}.{name}(string) int": _part(name) for name in _PARTS},
+    **{f"{{duration}}.{name}() int": _whole(unit) for name, unit in _LENGTHS.items()},
+}

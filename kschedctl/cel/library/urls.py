@@ -1,0 +1,156 @@
+"""URLs, read as strictly as Go reads those of requests.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go (v1.36) and net/url of Go's standard library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, unquote_plus
+
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.values import Map, Opaque, Value
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+_USER = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_HOST = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff%]*")
+_PORT = re.compile(r"(:[0-9]*)?")
+_IN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/\[\]%]*")
+_SAFE_IN_PATH = "$&+,/:;=@-_.~"
+
+
+@dataclass(frozen=True, slots=True)
+class URL:
+    """The parts of a URL; ``path`` is escaped."""
+
+    scheme: str
+    user: str
+    host: str
+    path: str
+    query: str
+    fragment: str
+    opaque: str = ""
+
+    def hostname(self) -> str:
+        """The host without port and brackets."""
+        host = _PORT_AT_END.sub("", self.host)
+        return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+    def port(self) -> str:
+        """The port, empty for none."""
+        match = _PORT_AT_END.search(self.host)
+        return match[1] if match else ""
+
+
+_PORT_AT_END = re.compile(r":([0-9]*)$")
+
+
+def parse(text: str) -> URL:
+    """An absolute URL or an absolute path. Raises ValueError."""
+    request = _parsed(text, "")
+    before, _, fragment = text.partition("#")
+    if not fragment:
+        return request
+    if _BAD_ESCAPE.search(fragment):
+        raise ValueError("invalid URL escape")
+    return _parsed(before, fragment)
+
+
+def _parsed(text: str, fragment: str) -> URL:
+    if any(c < " " or c == "\x7f" for c in text):
+        raise ValueError("invalid control character in URL")
+    if not text:
+        raise ValueError("empty url")
+    if text == "*":
+        return URL("", "", "", text, "", "")
+    match = _SCHEME.match(text)
+    scheme, rest = (match[1].lower(), text[match.end() :]) if match else ("", text)
+    if not match and text.startswith(":"):
+        raise ValueError("missing protocol scheme")
+    rest, _, query = rest.partition("?")
+    if not rest.startswith("/"):
+        if not scheme:
+            raise ValueError("invalid URI for request")
+        return URL(scheme, "", "", "", query, fragment, rest)
+    user = host = ""
+    if scheme and rest.startswith("//"):
+        authority, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+        user, host = _authority(authority)
+    return URL(scheme, user, host, _path(rest), query, fragment)
+
+
+def _authority(text: str) -> tuple[str, str]:
+    user, at, host = text.rpartition("@")
+    if at and not _USER.fullmatch(user):
+        raise ValueError("net/url: invalid userinfo")
+    if _BAD_ESCAPE.search(user) or _BAD_ESCAPE.search(host):
+        raise ValueError("invalid URL escape")
+    return user, _host(host)
+
+
+def _host(text: str) -> str:
+    if text.startswith("["):
+        bracket = text.rfind("]")
+        if bracket < 0:
+            raise ValueError("missing ']' in host")
+        port = text[bracket + 1 :]
+    else:
+        port = text[text.rfind(":") :] if ":" in text else ""
+    if not _PORT.fullmatch(port):
+        raise ValueError(f'invalid port "{port}" after host')
+    if not _HOST.fullmatch(text):
+        raise ValueError("invalid character in host name")
+    if re.search(r"%(?!25|[89a-fA-F])", text):
+        raise ValueError("invalid URL escape")
+    return unquote(text)
+
+
+def _path(text: str) -> str:
+    if _BAD_ESCAPE.search(text):
+        raise ValueError("invalid URL escape")
+    return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
+
+
+def url(text: str) -> Opaque:
+    """The URL that a text stands for. Raises CelError."""
+    try:
+        return Opaque("kubernetes.URL", parse(text))
+    except ValueError as error:
+        fault = f'parse "{text}": {error}'
+        raise CelError(f"URL parse error during conversion from string: {fault}") from None
+
+
+def is_url(text: str) -> bool:
+    """Whether a text stands for one."""
+    try:
+        _parsed(text, "")
+    except ValueError:
+        return False
+    return True
+
+
+def query(value: Opaque) -> Map:
+    """The values of each name in the query; what is badly escaped is left out."""
+    found: dict[str, list[str]] = {}
+    for piece in value.held.query.split("&"):
+        if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
+            continue
+        name, _, text = piece.partition("=")
+        found.setdefault(unquote_plus(name), []).append(unquote_plus(text))
+    return Map(found.items())
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "url(string) kubernetes.URL": url,
+    "isURL(string) bool": is_url,
+    "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
+    "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
+    "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),
+    "{kubernetes.URL}.getPort() string": lambda value: value.held.port(),
+    "{kubernetes.URL}.getEscapedPath() string": lambda value: value.held.path,
+    "{kubernetes.URL}.getQuery() map(string, list(string))": query,
+}

@@ -1,0 +1,279 @@
+"""Tokens to an expression, with macros expanded.
+
+Upstream: github.com/google/cel-go/parser/{gen/CEL.g4,parser.go} (v0.26). Its limits hold: no rule of the grammar may be
+entered more than 250 times within itself, and operators, selections, indexes and member calls may nest no deeper than
+that, where each link of a chain is one level.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from kschedctl.cel.errors import CompileError, at_place
+from kschedctl.cel.lexer import END, Token, literal, tokens
+from kschedctl.cel.macros import expand
+from kschedctl.cel.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Node, Select
+
+T = TypeVar("T")
+
+MAX_DEPTH = 250
+RELATIONS = frozenset(["<", "<=", ">", ">=", "==", "!=", "in"])
+_PRECEDENCE = {"*": 2, "/": 2, "%": 2, "+": 1, "-": 1}
+_LITERALS = frozenset(["int", "uint", "double", "text", "bytes", "true", "false", "null"])
+RESERVED = frozenset(
+    ["as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "namespace"]
+) | {"package", "return", "var", "void", "while"}
+
+
+def parse(source: str) -> Node:
+    """The expression that a text is. Raises CompileError."""
+    parser = _Parser(source)
+    node = parser.expression()
+    if parser.token.kind != END:
+        what = f"Syntax error: extraneous input '{parser.token.text}' expecting {END}"
+        raise parser.error(parser.token.at, what)
+    if node.height > MAX_DEPTH:
+        raise _too_deep("max recursion depth exceeded")
+    return node
+
+
+def _too_deep(what: str) -> CompileError:
+    return CompileError(f"compilation failed: ERROR: <input>:-1:0: {what}")
+
+
+def _above(*parts: Node) -> int:
+    return 1 + _highest(parts)
+
+
+def _highest(parts: tuple[Node, ...]) -> int:
+    return max((part.height for part in parts), default=0)
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.tokens = tokens(source)
+        self.position = 0
+        self.depth: Counter[str] = Counter()
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.position]
+
+    def take(self) -> Token:
+        token = self.token
+        self.position += 1
+        return token
+
+    def accept(self, *kinds: str) -> Token | None:
+        return self.take() if self.token.kind in kinds else None
+
+    def expect(self, kind: str) -> Token:
+        if self.token.kind != kind:
+            raise self.unexpected(kind)
+        return self.take()
+
+    def unexpected(self, wanted: str = "") -> CompileError:
+        """What ANTLR says, without the tokens that it would take."""
+        text = self.token.text
+        if wanted == ")" and self.token.kind == END:
+            return self.error(self.token.at, f"Syntax error: missing ')' at '{text}'")
+        expecting = f" expecting '{wanted}'" if wanted else ""
+        return self.error(self.token.at, f"Syntax error: mismatched input '{text}'{expecting}")
+
+    def error(self, at: int, message: str) -> CompileError:
+        return at_place(self.source, [(at, message)])
+
+    def enter(self, rule: str) -> None:
+        self.depth[rule] += 1
+        if self.depth[rule] > MAX_DEPTH:
+            raise _too_deep(f"expression recursion limit exceeded: {MAX_DEPTH}")
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def expression(self) -> Node:
+        self.enter("expression")
+        node = self.logical("||", lambda: self.logical("&&", self.relation))
+        question = self.accept("?")
+        if question:
+            then = self.logical("||", lambda: self.logical("&&", self.relation))
+            self.expect(":")
+            parts = (node, then, self.expression())
+            node = Call(question.at, _above(*parts), "_?_:_", None, parts)
+        self.depth["expression"] -= 1
+        return node
+
+    def logical(self, operator: str, term: Callable[[], Node]) -> Node:
+        terms, at = [term()], 0
+        while self.token.kind == operator:
+            at = self.take().at
+            terms.append(term())
+        if len(terms) == 1:
+            return terms[0]
+        return Call(at, _highest(tuple(terms)), f"_{operator}_", None, tuple(terms))
+
+    def relation(self, chained: bool = True) -> Node:
+        self.enter("relation")
+        node = self.arithmetic(1)
+        while chained and self.token.kind in RELATIONS:
+            operator = self.take()
+            parts = (node, self.relation(chained=False))
+            name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
+            node = Call(operator.at, _above(*parts), name, None, parts)
+        self.depth["relation"] -= 1
+        return node
+
+    def arithmetic(self, precedence: int) -> Node:
+        self.enter("arithmetic")
+        node = self.unary()
+        while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
+            operator = self.take()
+            parts = (node, self.arithmetic(_PRECEDENCE[operator.kind] + 1))
+            node = Call(operator.at, _above(*parts), f"_{operator.kind}_", None, parts)
+        self.depth["arithmetic"] -= 1
+        return node
+
+    def unary(self) -> Node:
+        first = self.token
+        if first.kind not in ("!", "-") or self._is_negative_number():
+            return self.member()
+        count = 0
+        while self.accept(first.kind):
+            count += 1
+        node = self.member()
+        if count % 2 == 0:
+            return node
+        return Call(first.at, node.height, f"{first.kind}_", None, (node,))
+
+    def _is_negative_number(self) -> bool:
+        return self.token.kind == "-" and self.tokens[self.position + 1].kind in ("int", "double")
+
+    # -- selections ----------------------------------------------------------------------------------------------
+
+    def member(self) -> Node:
+        node = self.primary()
+        while self.token.kind in (".", "["):
+            node = self.index(node) if self.token.kind == "[" else self.selection(node)
+        return node
+
+    def index(self, node: Node) -> Node:
+        bracket = self.take()
+        function = "_[?_]" if self.accept("?") else "_[_]"
+        parts = (node, self.expression())
+        self.expect("]")
+        return Call(bracket.at, _above(*parts), function, None, parts)
+
+    def selection(self, node: Node) -> Node:
+        dot = self.take()
+        optional = self.accept("?")
+        name = self.expect("name")
+        if optional:
+            field = Literal(name.at, 0, name.text)
+            return Call(dot.at, _above(node), "_?._", None, (node, field))
+        parenthesis = self.accept("(")
+        if not parenthesis:
+            return Select(dot.at, _above(node), node, name.text)
+        return self.call(parenthesis, name.text, node)
+
+    def call(self, parenthesis: Token, function: str, target: Node | None) -> Node:
+        args = tuple(self.sequence(")", self.expression))
+        height = _above(target, *args) if target else _highest(args)
+        call = Call(parenthesis.at, height, function, target, args)
+        try:
+            return expand(call)
+        except CompileError as error:
+            at, message = error.args
+            raise self.error(at, message) from None
+
+    def sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
+        """Items with commas between them, up to the end."""
+        items: list[T] = []
+        while self.token.kind != end:
+            items.append(item())
+            if not self.accept(","):
+                break
+            if self.token.kind == end and not trailing:
+                raise self.unexpected()
+        self.expect(end)
+        return items
+
+    # -- the smallest parts --------------------------------------------------------------------------------------
+
+    def primary(self) -> Node:
+        token = self.token
+        match token.kind:
+            case "(":
+                self.take()
+                node = self.expression()
+                self.expect(")")
+                return node
+            case "[":
+                return self.list_of()
+            case "{":
+                self.take()
+                entries = tuple(self.sequence("}", self.entry, trailing=True))
+                parts = tuple(part for key, value, _ in entries for part in (key, value))
+                return MapOf(token.at, _highest(parts), entries)
+            case "." | "name":
+                return self.name()
+        return self.literal()
+
+    def literal(self) -> Node:
+        token = self.token
+        negative = self._is_negative_number()
+        if negative:
+            self.take()
+        if self.token.kind not in _LITERALS:
+            raise self.unexpected()
+        try:
+            return Literal(token.at, 0, literal(self.take(), negative))
+        except ValueError as error:
+            raise self.error(token.at, str(error)) from None
+
+    def list_of(self) -> Node:
+        bracket = self.take()
+        elements = self.sequence("]", lambda: (bool(self.accept("?")), self.expression()), trailing=True)
+        nodes = tuple(node for _, node in elements)
+        optional = frozenset(i for i, (question, _) in enumerate(elements) if question)
+        return ListOf(bracket.at, _highest(nodes), nodes, optional)
+
+    def entry(self) -> tuple[Node, Node, bool]:
+        optional = bool(self.accept("?"))
+        key = self.expression()
+        self.expect(":")
+        return key, self.expression(), optional
+
+    def name(self) -> Node:
+        dot = self.accept(".")
+        token = self.expect("name")
+        name = f".{token.text}" if dot else token.text
+        if self._starts_message():
+            return self.message(name)
+        if token.text in RESERVED:
+            raise self.error((dot or token).at, f"reserved identifier: {token.text}")
+        parenthesis = self.accept("(")
+        return self.call(parenthesis, name, None) if parenthesis else Ident(token.at, 0, name)
+
+    def _starts_message(self) -> bool:
+        """Whether names with dots between them end in ``{``."""
+        at = self.position
+        while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "name":
+            at += 2
+        return self.tokens[at].kind == "{"
+
+    def message(self, name: str) -> Node:
+        while self.accept("."):
+            name += f".{self.expect('name').text}"
+        brace = self.expect("{")
+        fields = tuple(self.sequence("}", self.field, trailing=True))
+        return Message(brace.at, _highest(tuple(value for _, value, _, _ in fields)), name, fields)
+
+    def field(self) -> tuple[str, Node, bool, int]:
+        optional = bool(self.accept("?"))
+        name = self.expect("name")
+        colon = self.expect(":")
+        return name.text, self.expression(), optional, colon.at

@@ -1,0 +1,300 @@
+"""A checked expression as functions of Python that evaluate it, with their cost counted.
+
+Upstream: github.com/google/cel-go/interpreter/{planner,attributes,decorators}.go (v0.26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kschedctl.cel import costs
+from kschedctl.cel.checker import Checked, Resolution
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
+from kschedctl.cel.folds import Deferred, plan_fold
+from kschedctl.cel.guards import guard
+from kschedctl.cel.library import regular_expressions
+from kschedctl.cel.library.conversions import CONVERSIONS
+from kschedctl.cel.library.messages import MESSAGES
+from kschedctl.cel.meter import CHARACTERS, spend
+from kschedctl.cel.qualifiers import qualified
+from kschedctl.cel.steps import (
+    COST,
+    TEXTS,
+    Frame,
+    Run,
+    Step,
+    binary,
+    charge,
+    computed,
+    constant,
+    dispatched,
+    held,
+    in_constants,
+    is_there,
+    logical,
+    or_value,
+    tested,
+)
+from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.values import MISSING, Map, Value, equal
+
+
+@dataclass
+class Planner:
+    """``slots``: where variables are, the innermost scope last."""
+
+    checked: Checked
+    slots: list[dict[str, int]]
+    size: int
+    planned: dict[Node, Step] = field(default_factory=dict)
+
+    def plan(self, node: Node) -> Step:
+        """How to compute a part. Raises CompileError for a constant that cannot be."""
+        if node not in self.planned:
+            self.planned[node] = self._plan(node)
+        return self.planned[node]
+
+    def slot(self) -> int:
+        """A place for a variable."""
+        self.size += 1
+        return self.size - 1
+
+    def _plan(self, node: Node) -> Step:
+        named = self.checked.named_types.get(node)
+        if named is not None and not isinstance(node, Message):
+            return constant(named)
+        plan: Callable[[Planner, Any], Step] = _PLANS[type(node)]
+        return plan(self, node)
+
+    def _literal(self, node: Literal) -> Step:
+        return constant(node.value)
+
+    def _fold(self, node: Fold) -> Step:
+        return Step(plan_fold(node, self))
+
+    def _variable(self, node: Ident) -> Step:
+        name = node.name.lstrip(".")
+        slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
+
+        def run(frame: Frame) -> Value:
+            frame[COST] += 1
+            value = frame[slot]
+            if type(value) is Deferred:
+                return value.get(frame, slot)
+            if isinstance(value, CelError):
+                raise value.with_traceback(None)
+            return value
+
+        return Step(run, attribute=True)
+
+    # -- selections ----------------------------------------------------------------------------------------------
+
+    def _operand(self, node: Node) -> tuple[Run, int]:
+        """How to compute what is selected from, and what a selection counts for."""
+        step = self.plan(node)
+        return step.run, 1 if step.attribute else 2
+
+    def _select(self, node: Select) -> Step:
+        (operand, cost), name = self._operand(node.operand), node.field
+        if node.tests:
+            return Step(tested(operand, name))
+        key = (str, name)
+
+        def run(frame: Frame) -> Value:
+            value = operand(frame)
+            frame[COST] += cost
+            if type(value) is Map:
+                found = value.entries.get(key, MISSING)
+                if found is not MISSING:
+                    return found
+            return qualified(value, name)
+
+        return Step(run, attribute=True)
+
+    def _index(self, node: Call) -> Step:
+        operand, cost = self._operand(node.args[0])
+        index = self.plan(node.args[1]).run
+        optional = node.function != "_[_]"
+
+        def run(frame: Frame) -> Value:
+            value = operand(frame)
+            at = index(frame)
+            frame[COST] += cost
+            return qualified(value, at, optional)
+
+        return Step(run, attribute=True)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _call(self, node: Call) -> Step:
+        special = _SPECIAL.get(node.function)
+        if special is not None and node.target is None:
+            return special(self, node)
+        resolution = self.checked.calls[node]
+        args = [*([resolution.target] if resolution.target else []), *node.args]
+        steps = [self.plan(arg) for arg in args]
+        if resolution.function in ("or", "orValue"):
+            return Step(or_value(steps[0].run, steps[1].run, resolution.function == "or"))
+        self._check_pattern(resolution.function, args)
+        if resolution.function == "@in" and steps[1].constant:
+            return in_constants(steps[0].run, steps[1].run([0]))
+        step = Step(self._called(resolution, args, steps))
+        if resolution.function in CONVERSIONS and steps[0].constant:
+            return computed(step)
+        return step
+
+    def _called(self, resolution: Resolution, args: list[Node], steps: list[Step]) -> Run:
+        types = [self.checked.types[arg] for arg in args]
+        overloads = [(guard(overload.parameters, types), overload) for overload in resolution.overloads]
+        cost = costs.COSTS.get(resolution.function)
+        function = dispatched(overloads)
+        if len(steps) == 2 and cost is None:
+            return binary(function, steps[0].run, steps[1].run)
+        runs = [step.run for step in steps]
+
+        def run(frame: Frame) -> Value:
+            values = [run(frame) for run in runs]
+            if cost is not None:
+                charge(frame, cost, values)
+            else:
+                frame[COST] += 1
+            result = function(*values)
+            if type(result) in TEXTS:
+                spend(len(result) // CHARACTERS)
+            elif type(result) is list:
+                spend(len(result))
+            return result
+
+        return run
+
+    def _check_pattern(self, function: str, args: list[Node]) -> None:
+        if function in regular_expressions.PATTERNS and isinstance(args[1], Literal):
+            try:
+                regular_expressions.check(args[1].value)
+            except CelError as error:
+                raise CompileError(f"program instantiation failed: {error}") from None
+
+    # -- what is made --------------------------------------------------------------------------------------------
+
+    def _list(self, node: ListOf) -> Step:
+        steps = [self.plan(element) for element in node.elements]
+        runs, optional = [step.run for step in steps], node.optional
+
+        def run(frame: Frame) -> Value:
+            frame[COST] += costs.LIST
+            if not optional:
+                return [run(frame) for run in runs]
+            values = ((i, run(frame)) for i, run in enumerate(runs))
+            return [
+                held(value) if i in optional else value for i, value in values if i not in optional or is_there(value)
+            ]
+
+        step = Step(run)
+        return computed(step) if all(step.constant for step in steps) else step
+
+    def _map(self, node: MapOf) -> Step:
+        steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
+
+        def run(frame: Frame) -> Value:
+            frame[COST] += costs.MAP
+            made = Map()
+            for key, value, optional in steps:
+                at, found = key.run(frame), value.run(frame)
+                if not optional:
+                    made.put(at, found)
+                elif is_there(found):
+                    made.put(at, found.value)
+            return made
+
+        step = Step(run)
+        return computed(step) if all(key.constant and value.constant for key, value, _ in steps) else step
+
+    def _message(self, node: Message) -> Step:
+        steps = [(name, self.plan(value).run, optional) for name, value, optional, _ in node.fields]
+        message = MESSAGES.get(node.name.lstrip("."))
+
+        def run(frame: Frame) -> Value:
+            frame[COST] += costs.MESSAGE
+            fields = {}
+            for name, value, optional in steps:
+                found = value(frame)
+                if not optional:
+                    fields[name] = found
+                elif is_there(found):
+                    fields[name] = found.value
+            if message is None:
+                raise CelError(f"unknown type: {node.name}")
+            return message.make(fields)
+
+        return Step(run)
+
+    # -- what does not always compute all its arguments ----------------------------------------------------------
+
+    def _logical(self, node: Call) -> Step:
+        return Step(logical([self.plan(arg).run for arg in node.args], node.function == "_||_"))
+
+    def _conditional(self, node: Call) -> Step:
+        condition, then, otherwise = (self.plan(arg).run for arg in node.args)
+
+        def run(frame: Frame) -> Value:
+            chosen = condition(frame)
+            if type(chosen) is not bool:
+                raise CelError(NO_SUCH_OVERLOAD)
+            return then(frame) if chosen else otherwise(frame)
+
+        return Step(run, attribute=True)
+
+    def _equality(self, node: Call) -> Step:
+        left, right = (self.plan(arg).run for arg in node.args)
+        negative = node.function == "_!=_"
+        cost = costs.inequality if negative else costs.equality
+
+        def run(frame: Frame) -> Value:
+            values = left(frame), right(frame)
+            charge(frame, cost, values)
+            try:
+                return equal(*values) is not negative
+            except CelError:
+                if negative:
+                    return True
+                raise
+
+        return Step(run)
+
+    def _not_strictly_false(self, node: Call) -> Step:
+        operand = self.plan(node.args[0]).run
+
+        def run(frame: Frame) -> Value:
+            frame[COST] += 1
+            try:
+                value = operand(frame)
+            except CelError:
+                return True
+            return value if type(value) is bool else True
+
+        return Step(run)
+
+
+_PLANS: Mapping[type[Node], Callable[..., Step]] = {
+    Literal: Planner._literal,
+    Ident: Planner._variable,
+    Select: Planner._select,
+    Call: Planner._call,
+    ListOf: Planner._list,
+    MapOf: Planner._map,
+    Message: Planner._message,
+    Fold: Planner._fold,
+}
+_SPECIAL: Mapping[str, Callable[[Planner, Call], Step]] = {
+    "_||_": Planner._logical,
+    "_&&_": Planner._logical,
+    "_?_:_": Planner._conditional,
+    "_==_": Planner._equality,
+    "_!=_": Planner._equality,
+    "@not_strictly_false": Planner._not_strictly_false,
+    "_[_]": Planner._index,
+    "_[?_]": Planner._index,
+    "_?._": Planner._index,
+}

@@ -1,0 +1,253 @@
+"""The types that expressions are checked with, and when a value of one can stand for one of another.
+
+Upstream: github.com/google/cel-go/{common/types/types.go,checker/types.go,checker/format.go} (v0.26).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kschedctl.cel.errors import CompileError
+
+_MAX_SIZE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """``kind`` says what it is; opaque, struct and param types have a name, containers have parameters."""
+
+    kind: str
+    name: str = ""
+    parameters: tuple[Type, ...] = ()
+    is_open: bool = field(default=False, compare=False)
+    size: int = field(default=1, compare=False)
+
+    def __str__(self) -> str:
+        """As cel-go shows it in messages."""
+        name = self.name or _SHOWN.get(self.kind, self.kind)
+        return f"{name}({', '.join(map(str, self.parameters))})" if self.parameters else name
+
+
+_SHOWN = {"error": "!error!"}
+
+
+def type_of(kind: str, name: str = "", *parameters: Type) -> Type:
+    """A type. Raises CompileError for one so large that no honest expression has it."""
+    size = 1 + sum(parameter.size for parameter in parameters)
+    if size > _MAX_SIZE:
+        raise CompileError("compilation failed: the type of a part of the expression is too large")
+    return Type(kind, name, parameters, kind == "param" or any(p.is_open for p in parameters), size)
+
+
+DYN, ANY, ERROR, NULL, BOOL = map(type_of, ["dyn", "any", "error", "null", "bool"])
+INT, UINT, DOUBLE, STRING, BYTES = map(type_of, ["int", "uint", "double", "string", "bytes"])
+DURATION, TIMESTAMP, TYPE = map(type_of, ["duration", "timestamp", "type"])
+SIMPLE = {t.kind: t for t in (DYN, ANY, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES, DURATION, TIMESTAMP, TYPE)}
+STRUCTS = frozenset(
+    ["kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL", "kubernetes.NamedFormat", "kubernetes.DRADevice"]
+)
+"""Types that are objects; other names with a dot are opaque types."""
+
+_PART = re.compile(r"([A-Za-z_.0-9]+)")
+
+
+def list_of(element: Type) -> Type:
+    """``list(element)``"""
+    return type_of("list", "", element)
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """``map(key, value)``"""
+    return type_of("map", "", key, value)
+
+
+def optional_of(value: Type) -> Type:
+    """``optional_type(value)``"""
+    return type_of("opaque", "optional_type", value)
+
+
+def parse_type(text: str) -> Type:
+    """A type as it is written in signatures: ``list(A)``, ``map(string, optional(int))``; capitals are parameters.
+
+    >>> str(parse_type("map(string, list(A))"))
+    'map(string, list(A))'
+    """
+    found, rest = _parse(text.replace(" ", ""))
+    assert not rest, text
+    return found
+
+
+def _parse(text: str) -> tuple[Type, str]:
+    match = _PART.match(text)
+    assert match is not None, text
+    name, rest = match[1], text[match.end() :]
+    parameters: list[Type] = []
+    while rest[:1] in ("(", ",") and not (rest[0] == "," and not parameters):
+        parameter, rest = _parse(rest[1:])
+        parameters.append(parameter)
+        if rest[:1] == ")":
+            rest = rest[1:]
+            break
+    return _named(name, tuple(parameters)), rest
+
+
+def _named(name: str, parameters: tuple[Type, ...]) -> Type:
+    if name in ("list", "map"):
+        return type_of(name, "", *parameters)
+    if name == "optional":
+        return optional_of(*parameters)
+    if name in SIMPLE and not parameters:
+        return SIMPLE[name]
+    if name in ("type", "wrapper"):
+        return type_of(name, "", *parameters)
+    if len(name) == 1:
+        return type_of("param", name)
+    return type_of("struct" if name in STRUCTS else "opaque", name)
+
+
+def is_dyn(t: Type) -> bool:
+    """Whether nothing is known of a value of the type."""
+    return t.kind in ("dyn", "any")
+
+
+def is_dyn_or_error(t: Type) -> bool:
+    """The same, or it could not be told."""
+    return t.kind in ("dyn", "any", "error")
+
+
+def is_optional(t: Type) -> bool:
+    """Whether a value may be missing."""
+    return t.name == "optional_type"
+
+
+def without_optional(t: Type) -> tuple[Type, bool]:
+    """The type of the value, and whether it may be missing."""
+    return (t.parameters[0], True) if is_optional(t) else (t, False)
+
+
+class Unification:
+    """What is known of the type parameters while an expression is checked."""
+
+    def __init__(self) -> None:
+        self._bound: dict[Type, Type] = {}
+        self._trail: list[tuple[Type, Type | None]] = []
+        self._fresh = 0
+
+    def fresh(self) -> Type:
+        """A new type parameter."""
+        self._fresh += 1
+        return type_of("param", f"_var{self._fresh}")
+
+    def assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+        """Whether values of the types on the left can stand where those on the right are wanted; if so, what follows
+        for parameters is kept."""
+        mark = len(self._trail)
+        if self._all_assignable(left, right):
+            return True
+        while len(self._trail) > mark:
+            parameter, before = self._trail.pop()
+            if before is None:
+                del self._bound[parameter]
+            else:
+                self._bound[parameter] = before
+        return False
+
+    def resolved(self, t: Type, final: bool = False) -> Type:
+        """A type with its parameters replaced by what is known; ``final``: the others by dyn."""
+        if not t.is_open:
+            return t
+        if t.kind == "param":
+            bound = self._bound.get(t)
+            if bound is not None:
+                return self.resolved(bound, final)
+            return DYN if final else t
+        return type_of(t.kind, t.name, *(self.resolved(parameter, final) for parameter in t.parameters))
+
+    def instantiated(self, t: Type, fresh: dict[Type, Type]) -> Type:
+        """A type of a signature with new parameters for its own."""
+        if not t.is_open:
+            return t
+        if t.kind == "param":
+            if t not in fresh:
+                fresh[t] = self.fresh()
+            return fresh[t]
+        return type_of(t.kind, t.name, *(self.instantiated(parameter, fresh) for parameter in t.parameters))
+
+    def _bind(self, parameter: Type, t: Type) -> None:
+        self._trail.append((parameter, self._bound.get(parameter)))
+        self._bound[parameter] = t
+
+    def _all_assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+        return len(left) == len(right) and all(map(self._assignable, left, right))
+
+    def _assignable(self, left: Type, right: Type) -> bool:
+        if right.kind == "param":
+            valid, bound = self._substitutes(left, right)
+            if valid or bound:
+                return valid
+        if left.kind == "param":
+            return self._substitutes(right, left)[0]
+        if is_dyn_or_error(left) or is_dyn_or_error(right):
+            return True
+        return self._concrete_assignable(left, right)
+
+    def _concrete_assignable(self, left: Type, right: Type) -> bool:
+        kinds = {left.kind, right.kind}
+        if "null" in kinds:
+            return kinds <= {"null", "wrapper", "opaque", "struct", "duration", "timestamp"}
+        if "wrapper" in kinds:
+            return _unwrapped(left) == _unwrapped(right)
+        if kinds <= {"opaque", "list", "map"}:
+            same = left.kind == right.kind and left.name == right.name
+            return same and self._all_assignable(left.parameters, right.parameters)
+        return kinds == {"type"} or left == right
+
+    def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
+        """Whether a type can be what a parameter stands for, and whether that stands for something already."""
+        if t == parameter:
+            return True, True
+        bound = self._bound.get(parameter)
+        if bound is not None:
+            if t == bound:
+                return True, True
+            if self._assignable(t, bound):
+                general = most_general(t, bound)
+                if not self._occurs(parameter, general):
+                    self._bind(parameter, general)
+                return True, True
+            return False, True
+        if self._occurs(parameter, t):
+            return False, False
+        self._bind(parameter, t)
+        return True, False
+
+    def _occurs(self, parameter: Type, t: Type) -> bool:
+        if not t.is_open:
+            return False
+        if t == parameter:
+            return True
+        if t.kind == "param":
+            bound = self._bound.get(t)
+            return bound is not None and self._occurs(parameter, bound)
+        return any(self._occurs(parameter, p) for p in t.parameters)
+
+
+def _unwrapped(t: Type) -> Type:
+    return t.parameters[0] if t.kind == "wrapper" else t
+
+
+def most_general(left: Type, right: Type) -> Type:
+    """The less specific of two types that can stand for each other."""
+    return left if _is_as_general(left, right) else right
+
+
+def _is_as_general(left: Type, right: Type) -> bool:
+    if is_dyn(left) or left.kind == "param":
+        return True
+    if is_dyn(right) or right.kind == "param" or left.kind != right.kind:
+        return False
+    if left.kind in ("opaque", "list", "map"):
+        same = left.name == right.name and len(left.parameters) == len(right.parameters)
+        return same and all(map(_is_as_general, left.parameters, right.parameters))
+    return left.kind == "type" or left == right

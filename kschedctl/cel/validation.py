@@ -1,0 +1,130 @@
+"""What upstream refuses of expressions whose types are right: mixed literals, bad constants, formats that do not fit.
+
+Upstream: github.com/google/cel-go/cel/validator.go and ext/formatting.go (v0.26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kschedctl.cel.checker import Checked
+from kschedctl.cel.errors import CelError
+from kschedctl.cel.library import regular_expressions, times
+from kschedctl.cel.library.conversions import to_timestamp
+from kschedctl.cel.library.formatting import ACCEPTED, Clause, clauses, unfit
+from kschedctl.cel.syntax import Call, ListOf, Literal, MapOf, Node, children
+from kschedctl.cel.types import Type, without_optional
+from kschedctl.cel.values import Value
+
+Faults = list[tuple[int, str]]
+
+_CONSTANTS: dict[str, Callable[[Value], object]] = {
+    "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _fail(),
+    "timestamp": to_timestamp,
+    "matches": lambda value: regular_expressions.check(value) if isinstance(value, str) else None,
+}
+
+
+def _fail() -> None:
+    raise CelError("type conversion error")
+
+
+def validate(checked: Checked) -> Faults:
+    """The faults of an expression that was checked without any."""
+    faults: Faults = []
+    for node, formatted in _nodes(checked.root):
+        match node:
+            case Call():
+                faults += _constant(node, checked)
+                faults += _format(node, checked)
+            case ListOf() if not formatted:
+                faults += _mixed_list(node, checked)
+            case MapOf() if not formatted:
+                faults += _mixed_map(node, checked)
+    return faults
+
+
+def _nodes(root: Node) -> Iterator[tuple[Node, bool]]:
+    """All parts, each once, and whether they are within the call of ``format``, where types may be mixed."""
+    seen: set[Node] = set()
+    stack = [(root, False)]
+    while stack:
+        node, formatted = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node, formatted
+        formatted = formatted or (isinstance(node, Call) and node.function == "format")
+        stack += [(child, formatted) for child in children(node)]
+
+
+def _constant(node: Call, checked: Checked) -> Faults:
+    """Of durations, timestamps and patterns that are written down."""
+    name = checked.calls[node].function if node in checked.calls else ""
+    if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
+        return []
+    try:
+        _CONSTANTS[name](node.args[0].value)
+    except CelError:
+        return [(node.args[0].at, f"invalid {name} argument")]
+    return []
+
+
+def _mixed_list(node: ListOf, checked: Checked) -> Faults:
+    first: Type | None = None
+    for i, element in enumerate(node.elements):
+        t = checked.types[element]
+        t = without_optional(t)[0] if i in node.optional else t
+        first = first or t
+        if t != first:
+            return [(element.at, f"expected type '{first}' but found '{t}'")]
+    return []
+
+
+def _mixed_map(node: MapOf, checked: Checked) -> Faults:
+    faults: Faults = []
+    first: tuple[Type, Type] | None = None
+    for key, value, optional in node.entries:
+        t = checked.types[value]
+        types = checked.types[key], without_optional(t)[0] if optional else t
+        first = first or types
+        for part, wanted, found in zip((key, value), first, types, strict=True):
+            if wanted != found:
+                faults.append((part.at, f"expected type '{wanted}' but found '{found}'"))
+    return faults
+
+
+def _format(node: Call, checked: Checked) -> Faults:
+    target, args = node.target, node.args
+    if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
+        return []
+    if len(args) != 1 or not isinstance(args[0], ListOf):
+        return []
+    values = args[0].elements
+    try:
+        wanted = [clause for clause in clauses(target.value, len(values)) if isinstance(clause, Clause)]
+    except CelError as error:
+        return [(node.at, str(error))]
+    for clause, value in zip(wanted, values, strict=False):
+        wrong = _unfit(value, clause.verb, checked)
+        if wrong is not None:
+            return [(wrong.at, unfit(clause.verb, _runtime_name(checked.types[wrong])))]
+    if len(values) > len(wanted):
+        what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
+        return [(node.at, what)]
+    return []
+
+
+def _unfit(value: Node, verb: str, checked: Checked) -> Node | None:
+    """The value, or the one within it, whose type a clause does not take."""
+    t = checked.types[value]
+    kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind
+    if kind != "dyn" and kind not in ACCEPTED[verb].split():
+        return value
+    if verb == "s" and isinstance(value, ListOf | MapOf):
+        return next((wrong for inner in children(value) if (wrong := _unfit(inner, verb, checked))), None)
+    return None
+
+
+def _runtime_name(t: Type) -> str:
+    return {"any": "google.protobuf.Any", "null": "null_type"}.get(t.kind, t.name or t.kind)
