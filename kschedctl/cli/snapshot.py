@@ -41,7 +41,7 @@ def save(
     talk: Talk,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
     anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Pseudonyms for names, label values and images; the answers stay.")
+        bool, typer.Option("--anonymize", help="Pseudonyms for names, keys, label values and images; the answers stay.")
     ] = False,
     mapping: Annotated[
         str | None, typer.Option("--mapping", metavar="FILE", help="Also write the pseudonyms' originals, as JSON.")
@@ -55,11 +55,12 @@ def save(
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
     check_output_files(output, mapping)
     cluster = load(source)
+    stays: tuple[str, ...] = ()
     if anonymize:
-        cluster, originals = anonymized(cluster)
+        cluster, originals, stays = anonymized(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
-    header = write_snapshot(cluster, output, anonymized=anonymize)
+    header = write_snapshot(cluster, output, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return SAME
     return Untabled(color=talk.color).answer(_report(header, output))
@@ -94,6 +95,7 @@ def _report(header: Header, file: str) -> SnapshotReport:
         written_at=header.written_at,
         written_by=header.written_by,
         anonymized=header.anonymized,
+        stays=header.stays,
         kube_version=header.kube_version,
         objects=header.objects,
         feature_gates=header.feature_gates,

@@ -33,6 +33,7 @@ def snapshot_page(report: SnapshotReport, style: Style) -> Page:
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_facts(report)))),
         *section("Objects", Table((Column("kind"), Column("objects", right=True)), tuple(rows))),
+        *(section("Not under pseudonyms", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
 
@@ -51,7 +52,7 @@ def _facts(report: SnapshotReport) -> Iterator[str]:
         moved = ", ".join(f"{number:,} {kind}" for kind, number in report.changed.items())
         yield f"changed while it was read, taken in as they were in the end: {moved}"
     if report.anonymized:
-        yield "anonymized: names, label values and images are pseudonyms"
+        yield "anonymized: names, keys, label values and images are pseudonyms"
 
 
 def diff_page(report: SnapshotDiff, style: Style) -> Page:

@@ -8,8 +8,8 @@ from kschedctl.reports.explanation import Document
 
 
 class SnapshotReport(Document, frozen=True):
-    """``objects`` by kind; ``size`` of the file in bytes; ``unread`` kinds and why; ``server`` and what follows it are
-    of the live cluster that was read, if it was one."""
+    """``objects`` by kind; ``size`` of the file in bytes; ``stays``: what keeps its name in one that is ``anonymized``;
+    ``unread`` kinds and why; ``server`` and what follows it are of the live cluster that was read, if it was one."""
 
     file: str
     size: int
@@ -18,6 +18,7 @@ class SnapshotReport(Document, frozen=True):
     anonymized: bool
     kube_version: str
     objects: dict[str, int]
+    stays: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     configured: bool = False
     unread: dict[str, str] = msgspec.field(default_factory=dict)

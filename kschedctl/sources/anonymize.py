@@ -1,64 +1,77 @@
-"""A Cluster under pseudonyms: names, label values and images are replaced alike wherever they stand.
+"""A Cluster under pseudonyms: names, keys, label values and images are replaced alike wherever they stand.
 
 Pseudonyms sort as the originals do and are equal where those are, so that every plugin comes to the same verdict, score
-and reason. Keys of labels and taints, names of resources, quantities, times and the structure stay as they are.
+and reason. What everybody has, quantities, times and the structure stay as they are.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace as with_fields
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.columns import Texts, texts_column
-from kschedctl.api.objects import NodeAffinity, Pod
+from kschedctl.api.objects import Pod
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, Gap
+from kschedctl.cluster import FIELDS as KINDS
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.scheduler.configuration_document import parse_document
+from kschedctl.sources.anonymize_configuration import configuration_under_pseudonyms
 from kschedctl.sources.anonymize_expressions import Expressions
-from kschedctl.sources.anonymize_fields import Rewriter
+from kschedctl.sources.anonymize_fields import FIELDS
 from kschedctl.sources.anonymize_labels import Numbers, composed_names
+from kschedctl.sources.pseudonyms import Pseudonyms
+from kschedctl.sources.rewriter import Rewriter
 
 UNREAD = "could not be read"
-_DROPPED = ("leaderElection", "clientConnection")
+STAYS = (
+    "names of device attributes, capacities and versions, of plugins and feature gates",
+    "quantities, times, priorities, weights, ports, and how many there are of what",
+)
+"""What is never replaced."""
 
 
-def anonymized(cluster: Cluster) -> tuple[Cluster, dict[str, str]]:
-    """The cluster under pseudonyms, and the original of each pseudonym."""
+class Anonymized(NamedTuple):
+    """The cluster under pseudonyms, the original of each pseudonym, and what stays, in words."""
+
+    cluster: Cluster
+    originals: dict[str, str]
+    stays: tuple[str, ...]
+
+
+def anonymized(cluster: Cluster) -> Anonymized:
+    """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
+    if cluster.configuration is not None:
+        parse_document(cluster.configuration)
     cluster = with_fields(cluster, pods=PodTable.of(cluster.pods))
-    numbers, composed = Numbers.of(cluster), composed_names(cluster)
-    expressions = Expressions.of(cluster)
-    seen: set[str] = set()
-
-    def collect(text: str) -> str:
-        seen.add(text)
-        return text
-
-    _rewritten(cluster, Rewriter(_composing(collect, composed), numbers, expressions))
-    width = max(len(str(len(seen))), 4)
-    pseudonyms = {text: f"x{number:0{width}d}" for number, text in enumerate(sorted(seen))}
-    made = _rewritten(cluster, Rewriter(_composing(pseudonyms.__getitem__, composed), numbers, expressions))
-    return made, {pseudonym: text for text, pseudonym in pseudonyms.items()}
+    expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
+    rewriter = Rewriter(FIELDS, pseudonyms, Numbers.of(cluster), expressions)
+    _rewritten(cluster, rewriter)
+    originals = pseudonyms.settle()
+    made = _rewritten(cluster, rewriter)
+    return Anonymized(made, originals, (*_of_keys(pseudonyms.stays), *STAYS, *_of_expressions(expressions)))
 
 
-def _composing(word: Callable[[str], str], composed: Mapping[str, tuple[str, ...]]) -> Callable[[str], str]:
-    """A text that others read the parts of keeps its dashes; the empty text stays."""
+def _of_keys(stays: set[str]) -> Iterator[str]:
+    if keys := sorted(stays - {""}):
+        yield f"keys, resources and gates that everybody has and plugins know: {', '.join(keys)}"
 
-    def name(text: str) -> str:
-        if text in composed:
-            return "-".join(map(name, composed[text]))
-        return word(text) if text else text
 
-    return name
+def _of_expressions(expressions: Expressions) -> Iterator[str]:
+    if expressions.open:
+        values = f", and the values of the attributes {', '.join(sorted(expressions.computed))}"
+        number = f"the texts in {len(expressions.open)} CEL expressions that compute with them"
+        yield number + (values if expressions.computed else "")
+    if expressions.drivers_stay:
+        yield "the names of device drivers, as a CEL expression computes with them"
 
 
 def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     objects: dict[str, Any] = {
         field: tuple(rewriter.struct(obj) for obj in getattr(cluster, field))
-        for kind, field in FIELDS.items()
+        for kind, field in KINDS.items()
         if kind != "Pod"
     }
     picture = cluster.picture
@@ -67,7 +80,9 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     return with_fields(
         cluster,
         pods=_pods(cluster.pods, rewriter),
-        configuration=None if cluster.configuration is None else _configuration(cluster.configuration, rewriter),
+        configuration=None
+        if cluster.configuration is None
+        else configuration_under_pseudonyms(cluster.configuration, rewriter),
         gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in cluster.gaps.items()},
         picture=picture,
         origins={},
@@ -87,32 +102,3 @@ def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
         created=table.created,
         started=table.started,
     )
-
-
-def _configuration(document: Mapping[str, Any], rewriter: Rewriter) -> dict[str, Any]:
-    """Without where the scheduler finds its cluster; node affinity and extenders' addresses under pseudonyms."""
-    made: dict[str, Any] = {key: value for key, value in document.items() if key not in _DROPPED}
-    if "profiles" in made:
-        made["profiles"] = [_profile(profile, rewriter) for profile in made["profiles"] or ()]
-    if "extenders" in made:
-        made["extenders"] = [_extender(extender, rewriter) for extender in made["extenders"] or ()]
-    return made
-
-
-def _profile(profile: Mapping[str, Any], rewriter: Rewriter) -> dict[str, Any]:
-    configs = [_plugin_config(config, rewriter) for config in profile.get("pluginConfig") or ()]
-    return {**profile, "pluginConfig": configs} if configs else dict(profile)
-
-
-def _plugin_config(config: Mapping[str, Any], rewriter: Rewriter) -> dict[str, Any]:
-    args = config.get("args") or {}
-    if not args.get("addedAffinity"):
-        return dict(config)
-    affinity = rewriter.struct(msgspec.convert(args["addedAffinity"], NodeAffinity))
-    return {**config, "args": {**args, "addedAffinity": msgspec.to_builtins(affinity)}}
-
-
-def _extender(extender: Mapping[str, Any], rewriter: Rewriter) -> dict[str, Any]:
-    kept = {key: value for key, value in extender.items() if key != "tlsConfig"}
-    scheme, separator, rest = str(extender.get("urlPrefix", "")).partition("://")
-    return {**kept, "urlPrefix": f"{scheme}{separator}{rewriter.name(re.sub('/+$', '', rest))}"}

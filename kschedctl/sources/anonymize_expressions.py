@@ -1,7 +1,7 @@
-"""CEL expressions that choose devices: the texts in them that are pseudonyms elsewhere become the same pseudonyms.
+"""CEL expressions that choose devices: comments go, and the texts in them become the pseudonyms of what they name.
 
-What an expression computes with (a prefix, a regular expression, a concatenation) cannot be replaced: the attributes
-that such an expression mentions keep their values.
+What an expression computes with (a prefix, a regular expression, a concatenation) cannot be replaced. It keeps its
+texts, and the attributes that it mentions keep their values; an expression that compares these keeps its own, too.
 """
 
 from __future__ import annotations
@@ -13,64 +13,99 @@ from dataclasses import dataclass
 from kschedctl.api.objects import DeviceAttribute, DeviceSelector
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.volumes.csi_migration import PLUGINS
+from kschedctl.sources.anonymize_keys import is_well_known_domain
 
+LONGEST = 10 << 10
+"""Characters: CELSelectorExpressionMaxLength in staging/src/k8s.io/api/resource/v1/types.go (v1.36)."""
 IN_TREE = "kubernetes.io/"
 KNOWN_DRIVERS = frozenset(plugin.driver for plugin in PLUGINS)
 """CSI drivers that stand for in-tree plugins: everybody has them, and the scheduler knows their names."""
 
-_LITERAL = re.compile(
-    r"""(\b(?:quantity|isQuantity|semver|isSemver)\(\s*)?(?<!\w)(r?)("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+_TOKEN = re.compile(
+    r"(?P<comment>//[^\n]*)"
+    r"|(?P<prefix>(?<!\w)[rRbB]{1,2})?"
+    r"(?P<literal>\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''"
+    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
+    re.DOTALL,
 )
-_COMPUTES = re.compile(
-    r"\.(?:startsWith|endsWith|contains|matches|lowerAscii|upperAscii|trim|split|substring|replace|indexOf|charAt"
-    r"|lastIndexOf|join|find|findAll|format|size|reverse)\s*\(|\bsize\s*\(|\+|\bstring\s*\("
-    r"""|[<>]=?\s*["']|["']\s*[<>]"""
+_ARGUMENT = re.compile(r"\b(?:quantity|isQuantity|semver|isSemver)\(\s*\Z")
+_INDEXED = re.compile(r"(?:(?P<word>\w+)|[)\]])\s*\[\s*\Z")
+_SOUGHT = re.compile(r"\s*in\s+device\s*\.\s*\w+\s*\[[^\]]*\](?!\s*[.\[])")
+_NEAR = 100  # characters: what stands right before a text
+_CALL = re.compile(r"(\w+)\s*\(")
+_HARMLESS = frozenset(
+    {
+        *("quantity", "isQuantity", "sign", "asInteger", "add", "sub", "isGreaterThan", "isLessThan", "compareTo"),
+        *("semver", "isSemver", "major", "minor", "patch"),
+        *("has", "all", "exists", "exists_one", "filter", "map", "bind", "in"),
+        *("optional", "of", "none", "or", "orValue", "hasValue", "value"),
+    }
 )
-_COMPUTES_DRIVER = re.compile(r"\bdevice\.driver\s*[.+<>]|[+<>(]=?\s*device\.driver")
+"""The calls that give the same for pseudonyms: all others compute with texts, or may."""
+_COMPUTES = re.compile(r"\+|[<>]=?\s*\0|\0\s*[<>]|(?<!\0)\s+in\s+device\b|\0\s*in\s+(?!device\b|\[)|\]\s*\[(?!\s*\0)")
+"""With every text as a NUL: concatenated, or compared in order, or sought in what may be attributes or texts."""
+_COMPUTES_DRIVER = re.compile(r"\bdevice\.driver\s*[.+<>]|(?:[+<>]=?|\w\()\s*device\.driver")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class Expressions:
-    """``drivers``: those of devices, none when an expression computes with their names, as then they stay.
-
-    ``computed``: the attributes, less their domains, that keep their values; ``values``: those of the others.
+    """``drivers``: those of devices and the domains of what these have; they get pseudonyms unless an expression
+    computes with them (``drivers_stay``). ``computed``: the attributes, less their domains, that keep their values.
+    ``open``: the expressions that keep their texts.
     """
 
     drivers: frozenset[str]
+    drivers_stay: bool
     computed: frozenset[str]
-    values: frozenset[str]
+    open: frozenset[str]
 
     @classmethod
     def of(cls, cluster: Cluster) -> Expressions:
-        texts = [text for selector in _selectors(cluster) if selector.cel and (text := selector.cel.expression)]
-        drivers = frozenset(_drivers(cluster)) if not any(map(_COMPUTES_DRIVER.search, texts)) else frozenset[str]()
-        computing = " ".join(text for text in texts if _COMPUTES.search(text))
-        computed = frozenset(_WORD.findall(computing))
-        attributes = [pair for s in cluster.resource_slices for d in s.spec.devices for pair in d.attributes.items()]
-        values = (value for key, a in attributes if local(key) not in computed for value in _texts(a))
-        return cls(drivers - {""}, computed, frozenset(values))
+        texts = {s.cel.expression for s in _selectors(cluster) if s.cel and s.cel.expression}
+        names = frozenset(local(key) for key in _qualified_names(cluster))
+        found = {text for text in texts if computes(text)}
+        computed = _mentioned(found, names)
+        while more := {text for text in texts - found if _mentioned({text}, computed)}:
+            found |= more
+            computed |= _mentioned(more, names)
+        drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
+        return cls(frozenset(_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(found))
 
     def driver(self, text: str, name: Callable[[str], str]) -> str:
         """The pseudonym of a driver, if it gets one."""
-        return name(text) if text in self.drivers else text
+        return name(text) if text in self.drivers and not self.drivers_stay else text
 
     def qualified(self, text: str, name: Callable[[str], str]) -> str:
-        """``domain/attribute``; the domain is a driver, or one that many drivers share and that stays."""
+        """``domain/attribute``; the domain is a driver, or one that many drivers share."""
         domain, slash, rest = text.partition("/")
         return f"{self.driver(domain, name)}{slash}{rest}"
 
     def expression(self, text: str, name: Callable[[str], str]) -> str:
-        """The expression with the values of attributes and the drivers in it replaced."""
+        """The expression without comments, and with what names something replaced."""
+        if len(text) > LONGEST:  # the API takes no such
+            return name(text)
+        is_open = text in self.open
 
-        def literal(match: re.Match[str]) -> str:
-            call, raw, quoted = match[1] or "", match[2], match[3]
-            value, quote = quoted[1:-1], quoted[0]
-            if call or "\\" in value or value not in self.values | self.drivers:
+        def token(match: re.Match[str]) -> str:
+            if match["comment"]:
+                return ""
+            quotes = 3 if match["literal"].startswith(('"""', "'''")) else 1
+            quote, value = match["literal"][:quotes], match["literal"][quotes:-quotes]
+            if self._stays(match, value, is_open):
                 return match[0]
-            return f"{call}{raw}{quote}{name(value)}{quote}"
+            return f"{match['prefix'] or ''}{quote}{name(value)}{quote}"
 
-        return _LITERAL.sub(literal, text)
+        return _TOKEN.sub(token, text)
+
+    def _stays(self, match: re.Match[str], value: str, is_open: bool) -> bool:
+        text, start = match.string, match.start()
+        if value in self.drivers or is_well_known_domain(value):
+            return self.drivers_stay or value not in self.drivers
+        if is_open or _ARGUMENT.search(text, max(start - _NEAR, 0), start) or _SOUGHT.match(text, match.end()):
+            return True
+        indexed = _INDEXED.search(text, max(start - _NEAR, 0), start)
+        return indexed is not None and indexed["word"] not in ("in", "attributes", "capacity")
 
     def attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
         """The value under a pseudonym, if it is a text that no expression computes with."""
@@ -83,6 +118,21 @@ class Expressions:
         )
 
 
+def computes(text: str) -> bool:
+    """Whether an expression does more with its texts than to compare them, or has some that are not read here.
+
+    >>> computes("device.attributes['a'].model == 'A100'"), computes("device.attributes['a'].model.startsWith('A')")
+    (False, True)
+    """
+    if len(text) > LONGEST:
+        return True
+    tokens = list(_TOKEN.finditer(text))
+    if any(match["prefix"] or "\\" in match["literal"] for match in tokens if match["literal"]):
+        return True
+    bare = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
+    return bool(_COMPUTES.search(bare)) or not {*_CALL.findall(bare)} <= _HARMLESS
+
+
 def is_known_driver(text: str) -> bool:
     """Whether it is an in-tree plugin, or the CSI driver of one."""
     return text in KNOWN_DRIVERS or text.startswith(IN_TREE)
@@ -93,12 +143,20 @@ def local(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _texts(attribute: DeviceAttribute) -> tuple[str, ...]:
-    return (*((attribute.string,) if attribute.string else ()), *(attribute.strings or ()))
+def _mentioned(texts: set[str], names: frozenset[str]) -> frozenset[str]:
+    return names & {word for text in texts for word in _WORD.findall(text)}
+
+
+def _qualified_names(cluster: Cluster) -> Iterator[str]:
+    for device in (device for s in cluster.resource_slices for device in s.spec.devices):
+        yield from device.attributes
+        yield from device.capacity
 
 
 def _drivers(cluster: Cluster) -> Iterator[str]:
     yield from (s.spec.driver for s in cluster.resource_slices)
+    domains = (name.rpartition("/")[0] for name in _qualified_names(cluster))
+    yield from (domain for domain in domains if not is_well_known_domain(domain))
     for claim in cluster.resource_claims:
         yield from (device.driver for device in claim.status.devices)
         if claim.status.allocation:

@@ -1,74 +1,33 @@
-"""Which fields of which objects hold names, label values or images, and how each is put under a pseudonym."""
+"""Which fields of which objects hold names, keys, label values or images, and how each is put under a pseudonym."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from kschedctl.api import objects as api
-from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
-from kschedctl.sources.anonymize_expressions import Expressions, is_known_driver
-from kschedctl.sources.anonymize_labels import ZONE_DELIMITER, Numbers
-
-Handler = Callable[["Rewriter", Any, Any], Any]
+from kschedctl.api.noise import KEPT_ANNOTATIONS
+from kschedctl.scheduler.volumes.csi_migration import MIGRATED_PLUGINS
+from kschedctl.sources.anonymize_expressions import is_known_driver
+from kschedctl.sources.anonymize_keys import is_well_known_domain
+from kschedctl.sources.rewriter import Handler, Rewriter
 
 LATEST = "latest"
 """The tag that an image without one has."""
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
-KEPT_NAMES = frozenset(c.metadata.name for c in SYSTEM_CLASSES)
-NAMED_BY_ANNOTATION = frozenset({"volume.kubernetes.io/selected-node", "volume.beta.kubernetes.io/storage-class"})
+KEPT_ANNOTATION_VALUES = frozenset({"true", "false", "yes"})
+NODE_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+"""Those that Kubernetes itself sets; nothing reads others."""
 FREE_TEXT = frozenset({"kschedctl/ignore"})
-LONGEST_LABEL_VALUE = 63
-INVALID = "?"
-"""Makes no valid label value out of one: selectors that are refused for a value stay so."""
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _MADE_REQUEST = re.compile(r"container-\d+-request-\d+")
 _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
-class Rewriter:
-    """Puts objects under pseudonyms; ``name`` gives that of a text."""
-
-    def __init__(self, name: Callable[[str], str], numbers: Numbers, expressions: Expressions) -> None:
-        self.name, self.numbers, self.expressions = name, numbers, expressions
-
-    def struct(self, obj: Any) -> Any:
-        """The struct with all that is in it."""
-        handlers = FIELDS.get(type(obj), {})
-        changed = {}
-        for field in obj.__struct_fields__:
-            value = getattr(obj, field)
-            if not value:
-                continue
-            made = handlers[field](self, value, obj) if field in handlers else self._inner(value)
-            if made is not value:
-                changed[field] = made
-        return replace(obj, **changed) if changed else obj
-
-    def _inner(self, value: Any) -> Any:
-        if isinstance(value, api.Struct):
-            return self.struct(value)
-        if isinstance(value, tuple) and isinstance(value[0], api.Struct):
-            return tuple([self.struct(item) for item in value])
-        if isinstance(value, dict) and any(isinstance(item, api.Struct) for item in value.values()):
-            return {key: self.struct(item) for key, item in value.items()}
-        return value
-
-    def label(self, key: str, value: str) -> str:
-        """A value under a key of a label or taint."""
-        rank = self.numbers.rank(key, value)
-        if rank is not None:
-            return rank
-        made = ZONE_DELIMITER.join(map(self.name, value.split(ZONE_DELIMITER)))
-        return made if _LABEL_VALUE.fullmatch(value) and len(value) <= LONGEST_LABEL_VALUE else f"{made}{INVALID}"
-
-
 def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
-    return value if value in KEPT_NAMES else rewriter.name(value)
+    return rewriter.own_name(value)
 
 
 def _names(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
@@ -79,8 +38,16 @@ def _keys(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, A
     return {rewriter.name(key): item for key, item in value.items()}
 
 
+def _key(rewriter: Rewriter, value: str, obj: Any) -> str:
+    return rewriter.key(value)
+
+
+def _key_list(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+    return tuple(map(rewriter.key, value))
+
+
 def _labels(rewriter: Rewriter, value: Mapping[str, str], obj: Any) -> dict[str, str]:
-    return {key: rewriter.label(key, item) for key, item in value.items()}
+    return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
 
 
 def _value(rewriter: Rewriter, value: str, obj: Any) -> str:
@@ -92,8 +59,14 @@ def _values(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, 
 
 
 def _annotations(rewriter: Rewriter, value: Mapping[str, str], obj: Any) -> dict[str, str]:
-    kept = {key: item for key, item in value.items() if key not in FREE_TEXT}
-    return {key: rewriter.name(item) if key in NAMED_BY_ANNOTATION else item for key, item in kept.items()}
+    kept = {key: item for key, item in value.items() if key in KEPT_ANNOTATIONS - FREE_TEXT}
+    return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
+
+
+def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
+    if key == MIGRATED_PLUGINS:
+        return ",".join(name for name in value.split(",") if is_known_driver(name))
+    return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
 def _nothing(rewriter: Rewriter, value: str, obj: Any) -> str:
@@ -136,14 +109,11 @@ def _address(rewriter: Rewriter, value: str, obj: Any) -> str:
 
 
 def _resources(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-    return {_resource(rewriter, key, obj): item for key, item in value.items()}
+    return {rewriter.resource(key): item for key, item in value.items()}
 
 
 def _resource(rewriter: Rewriter, value: str, obj: Any) -> str:
-    """A resource that is called after a DeviceClass."""
-    if not value.startswith(DEVICE_CLASS_PREFIX):
-        return value
-    return DEVICE_CLASS_PREFIX + rewriter.name(value.removeprefix(DEVICE_CLASS_PREFIX))
+    return rewriter.resource(value)
 
 
 def _request(rewriter: Rewriter, value: str, obj: Any) -> str:
@@ -178,17 +148,64 @@ def _device_driver(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.expressions.driver(value, rewriter.name)
 
 
-def _mapping(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-    """What is not typed: the names in it, and no messages."""
-    return {key: _untyped(rewriter, key, item) for key, item in value.items() if key != "message"}
+def _counters(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+    return {rewriter.name(key): item for key, item in value.items()}
 
 
-def _untyped(rewriter: Rewriter, key: str, value: Any) -> Any:
-    if isinstance(value, str):
-        return rewriter.name(value) if key.lower().endswith("name") else value
-    if isinstance(value, Mapping):
-        return _mapping(rewriter, value, None)
-    return [_untyped(rewriter, key, item) for item in value] if isinstance(value, list | tuple) else value
+def _mapped(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+    """Of resources to how much of them a device is worth."""
+    return {rewriter.resource(key): rewriter.struct(item) for key, item in value.items()}
+
+
+def _node_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+    return tuple(replace(condition, message="") for condition in value if condition.type in NODE_CONDITIONS)
+
+
+def _device_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: Any) -> tuple[api.Condition, ...]:
+    return tuple(replace(c, type=rewriter.name(c.type), reason="", message="") for c in value)
+
+
+def _kind(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """The kind, or plural, of an object, unless it is one of Kubernetes' own."""
+    return value if _is_own_group(_group_of(obj)) else rewriter.name(value)
+
+
+def _api_group(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """``group`` or ``group/version``."""
+    group, slash, version = value.partition("/")
+    return value if _is_own_group(_group_of(obj)) else f"{rewriter.domain(group)}{slash}{version}"
+
+
+def _group_of(obj: Any) -> str:
+    if isinstance(obj, api.OwnerReference):
+        group, slash, _ = obj.api_version.partition("/")
+        return group if slash else ""
+    return obj.api_group or ""
+
+
+def _is_own_group(group: str) -> bool:
+    return "." not in group or is_well_known_domain(group)
+
+
+def _match_fields(rewriter: Rewriter, value: tuple[api.SelectorRequirement, ...], obj: Any) -> Any:
+    """``metadata.name`` of nodes, all that there is."""
+    return tuple(replace(requirement, values=_names(rewriter, requirement.values or (), obj)) for requirement in value)
+
+
+def _document(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+    """What is not typed: every text in it, and no conditions."""
+    return {key: _untyped(rewriter, item) for key, item in value.items() if key != "conditions"}
+
+
+def _untyped(rewriter: Rewriter, value: Any) -> Any:
+    match value:
+        case str():
+            return rewriter.name(value)
+        case Mapping():
+            return {key: _untyped(rewriter, item) for key, item in value.items()}
+        case list() | tuple():
+            return [_untyped(rewriter, item) for item in value]
+    return value
 
 
 _META: dict[str, Handler] = {
@@ -203,15 +220,28 @@ _CLAIM_CLASS: dict[str, Handler] = {"storage_class_name": _name, "volume_attribu
 _DEVICE_REQUEST: dict[str, Handler] = {"name": _request, "device_class_name": _name}
 
 FIELDS: dict[type, dict[str, Handler]] = {
-    api.OwnerReference: {"name": _name, "uid": _name},
+    api.OwnerReference: {"name": _name, "uid": _name, "kind": _kind, "api_version": _api_group},
     api.ObjectMeta: _META,
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
-    api.SelectorRequirement: {"values": _values},
+    api.SelectorRequirement: {"key": _key, "values": _values},
+    api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
-    api.TopologySelectorRequirement: {"values": _values},
-    api.TypedObjectReference: {"name": _name, "namespace": _name, "uid": _name},
-    api.PodAffinityTerm: {"namespaces": _names},
-    api.Toleration: {"value": _value},
+    api.TopologySelectorRequirement: {"key": _key, "values": _values},
+    api.TypedObjectReference: {
+        "name": _name,
+        "namespace": _name,
+        "uid": _name,
+        "kind": _kind,
+        "api_group": _api_group,
+    },
+    api.PodAffinityTerm: {
+        "namespaces": _names,
+        "topology_key": _key,
+        "match_label_keys": _key_list,
+        "mismatch_label_keys": _key_list,
+    },
+    api.Toleration: {"key": _key, "value": _value},
+    api.TopologySpreadConstraint: {"topology_key": _key, "match_label_keys": _key_list},
     api.ContainerPort: {"host_ip": _address},
     api.ContainerResourceClaim: {"name": _name, "request": _request},
     api.ResourceRequirements: {"requests": _resources, "limits": _resources},
@@ -227,11 +257,13 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ImageVolumeSource: {"reference": _image},
     api.Volume: {"name": _name},
     api.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
+    api.PodSchedulingGate: {"name": _key},
     api.PodSchedulingGroup: {"pod_group_name": _name},
     api.PodSpec: {
         "node_name": _name,
         "node_selector": _labels,
         "priority_class_name": _name,
+        "scheduler_name": _name,
         "overhead": _resources,
     },
     api.Condition: {"message": _nothing},
@@ -245,10 +277,10 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodExtendedResourceClaimStatus: {"resource_claim_name": _name},
     api.NodeAllocatableResourceClaimStatus: {"resource_claim_name": _name, "resources": _resources},
     api.PodStatus: {"nominated_node_name": _name, "allocated_resources": _resources},
-    api.Taint: {"value": _value},
+    api.Taint: {"key": _key, "value": _value},
     api.ContainerImage: {"names": _images},
     api.NodeSpec: {"provider_id": _name},
-    api.NodeStatus: {"allocatable": _resources, "capacity": _resources},
+    api.NodeStatus: {"allocatable": _resources, "capacity": _resources, "conditions": _node_conditions},
     api.ServiceSpec: {"selector": _labels},
     api.ReplicationControllerSpec: {"selector": _labels},
     api.PodDisruptionBudgetStatus: {"disrupted_pods": _keys},
@@ -259,13 +291,13 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.CSIPersistentVolumeSource: {"driver": _driver, "volume_handle": _name},
     api.PersistentVolumeSpec: _CLAIM_CLASS,
     api.StorageClass: {"provisioner": _driver},
-    api.CSINodeDriver: {"name": _driver, "node_id": _name},
+    api.CSINodeDriver: {"name": _driver, "node_id": _name, "topology_keys": _key_list},
     api.CSIDriver: {"metadata": _metadata_of_driver},
     api.CSIStorageCapacity: {"storage_class_name": _name},
     api.VolumeAttachmentSource: {"persistent_volume_name": _name},
     api.VolumeAttachmentSpec: {"attacher": _driver, "node_name": _name},
     api.CELDeviceSelector: {"expression": _expression},
-    api.DeviceToleration: {"value": _value},
+    api.DeviceToleration: {"key": _key, "value": _value},
     api.CapacityRequirements: {"requests": _capacities},
     api.ExactDeviceRequest: {"device_class_name": _name},
     api.DeviceSubRequest: _DEVICE_REQUEST,
@@ -282,47 +314,57 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "device": _name,
         "share_id": _name,
         "consumed_capacity": _capacities,
+        "binding_conditions": _names,
+        "binding_failure_conditions": _names,
     },
-    api.ResourceClaimConsumerReference: {"name": _name, "uid": _name},
-    api.AllocatedDeviceStatus: {"driver": _device_driver, "pool": _name, "device": _name, "share_id": _name},
-    api.CounterSet: {"name": _name},
-    api.DeviceCounterConsumption: {"counter_set": _name},
-    api.DeviceTaint: {"value": _value},
+    api.ResourceClaimConsumerReference: {
+        "name": _name,
+        "uid": _name,
+        "resource": _kind,
+        "api_group": _api_group,
+    },
+    api.AllocatedDeviceStatus: {
+        "driver": _device_driver,
+        "pool": _name,
+        "device": _name,
+        "share_id": _name,
+        "conditions": _device_conditions,
+    },
+    api.DeviceClassSpec: {"extended_resource_name": _resource},
+    api.CounterSet: {"name": _name, "counters": _counters},
+    api.DeviceCounterConsumption: {"counter_set": _name, "counters": _counters},
+    api.DeviceTaint: {"key": _key, "value": _value},
     api.NodeAllocatableResourceMapping: {"capacity_key": _qualified},
     api.Device: {
         "name": _name,
         "attributes": _attributes,
         "capacity": _capacities,
         "node_name": _name,
+        "binding_conditions": _names,
+        "binding_failure_conditions": _names,
+        "node_allocatable_resource_mappings": _mapped,
     },
     api.ResourcePool: {"name": _name},
     api.ResourceSliceSpec: {"driver": _device_driver, "node_name": _name},
     api.DeviceTaintSelector: {"driver": _device_driver, "pool": _name, "device": _name},
-    api.PodGroup: {"spec": _mapping, "status": _mapping},
+    api.PodGroup: {"spec": _document, "status": _document},
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: KEPT says which those are."""
 
 KEPT: dict[type, str] = {
-    api.OwnerReference: "kind api_version",
     api.ObjectMeta: "creation_timestamp deletion_timestamp",
     api.PodMeta: "creation_timestamp deletion_timestamp",
-    api.SelectorRequirement: "key operator",
-    api.TopologySelectorRequirement: "key",
-    api.TypedObjectReference: "api_group kind",
-    api.PodAffinityTerm: "topology_key match_label_keys mismatch_label_keys",
-    api.Toleration: "key operator effect",
-    api.TopologySpreadConstraint: (
-        "topology_key when_unsatisfiable node_affinity_policy node_taints_policy match_label_keys"
-    ),
+    api.SelectorRequirement: "operator",
+    api.Toleration: "operator effect",
+    api.TopologySpreadConstraint: "when_unsatisfiable node_affinity_policy node_taints_policy",
     api.ContainerPort: "protocol",
     api.ContainerRestartRule: "action",
     api.Container: "restart_policy",
     api.AzureDiskVolumeSource: "kind",
-    api.PodSchedulingGate: "name",
-    api.PodSpec: "scheduler_name preemption_policy",
+    api.PodSpec: "preemption_policy",
     api.Condition: "type status reason last_transition_time",
     api.PodStatus: "phase start_time",
-    api.Taint: "key effect",
+    api.Taint: "effect",
     api.NodeStatus: "declared_features",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",
     api.PriorityClass: "preemption_policy",
@@ -331,25 +373,18 @@ KEPT: dict[type, str] = {
     api.PersistentVolumeSpec: "capacity access_modes volume_mode",
     api.VolumeResourceRequirements: "requests",
     api.StorageClass: "volume_binding_mode",
-    api.CSINodeDriver: "topology_keys",
     api.CSIStorageCapacity: "capacity maximum_volume_size",
-    api.DeviceToleration: "key operator effect",
+    api.DeviceToleration: "operator effect",
     api.ExactDeviceRequest: "allocation_mode",
     api.DeviceSubRequest: "allocation_mode",
     api.DeviceRequest: "allocation_mode",
-    api.DeviceRequestAllocationResult: "binding_conditions binding_failure_conditions",
     api.AllocationResult: "allocation_timestamp",
-    api.ResourceClaimConsumerReference: "api_group resource",
-    api.DeviceClassSpec: "extended_resource_name",
     api.DeviceAttribute: "string version strings versions",
     api.CapacityRequestPolicyRange: "min max step",
     api.CapacityRequestPolicy: "default valid_values",
     api.DeviceCapacity: "value",
     api.Counter: "value",
-    api.DeviceTaint: "key effect time_added",
+    api.DeviceTaint: "effect time_added",
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
-    api.Device: "binding_conditions binding_failure_conditions node_allocatable_resource_mappings",
-    api.CounterSet: "counters",
-    api.DeviceCounterConsumption: "counters",
 }
-"""Struct -> its fields with texts that stay: keys, kinds, conditions, modes, quantities, times."""
+"""Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

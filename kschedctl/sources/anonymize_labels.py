@@ -11,6 +11,7 @@ import msgspec
 
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.pod_table import PodTable
+from kschedctl.api.workloads import TEMPLATE_HASH
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
 
@@ -74,21 +75,30 @@ def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffini
 def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Texts of which the parts between dashes mean something, and their parts.
 
-    The claim of an ephemeral volume is called after pod and volume; the region of a zone is read from its name.
+    The claim of an ephemeral volume is called after pod and volume, a ReplicaSet after its Deployment and the hash of
+    its pods' template; the region of a zone is read from its name.
     """
-    composed: dict[str, tuple[str, ...]] = {}
     table = PodTable.of(cluster.pods)
+    composed: dict[str, tuple[str, ...]] = dict(_replica_sets(table))
     claims = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
     for template, name in zip(table.template.tolist(), table.names, strict=True):
         for volume in claims[template]:
             composed[f"{name}-{volume}"] = (name, volume)
     for key, value in _keyed_values(_structs(_all(cluster))):
         if key in (ZONE, BETA_ZONE):
-            for zone in value.split(ZONE_DELIMITER):
+            for zone in map(str.strip, value.split(ZONE_DELIMITER)):
                 parts = tuple(zone.split("-"))
                 if len(parts) == 3 and all(parts):
                     composed[zone] = parts
     return composed
+
+
+def _replica_sets(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+    for meta in (template.metadata for template in table.templates):
+        template_hash = meta.labels.get(TEMPLATE_HASH, "")
+        for owner in meta.owner_references if template_hash else ():
+            if owner.kind == "ReplicaSet" and owner.name.endswith(f"-{template_hash}"):
+                yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
 
 
 def _all(cluster: Cluster) -> Iterator[Any]:

@@ -35,7 +35,7 @@ class _Format(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
-    """What a snapshot says of itself. ``objects``: how many of each kind."""
+    """What a snapshot says of itself. ``objects``: how many of each kind; ``stays``: what has no pseudonym."""
 
     api_version: str = "kschedctl.dev/v1"
     kind: str = KIND
@@ -43,6 +43,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     written_by: str = ""
     written_at: str = ""
     anonymized: bool = False
+    stays: tuple[str, ...] = ()
     kube_version: str = ""
     feature_gates: dict[str, bool] = {}
     configuration: dict[str, Any] | None = None
@@ -55,13 +56,17 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False) -> Header:
-    """Write the file, ``-`` for standard output. Raises InputError where it cannot be written."""
+def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False, stays: tuple[str, ...] = ()) -> Header:
+    """Write the file, ``-`` for standard output; ``stays``: what has no pseudonym if it is ``anonymized``.
+
+    Raises InputError where it cannot be written.
+    """
     found = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
         written_by=f"kschedctl {__version__}",
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         anonymized=anonymized,
+        stays=stays,
         kube_version=cluster.kube_version,
         feature_gates=dict(cluster.feature_gates),
         configuration=None if cluster.configuration is None else without_secrets(cluster.configuration),
