@@ -160,7 +160,7 @@ _PATIENCE_SECONDS = 300
 def makes_pods(document: Mapping[str, Any]) -> bool:
     """Whether it is of KINDS, and not what another vendor names so."""
     group = str(document.get("apiVersion") or "").rpartition("/")[0]
-    return document.get("kind") in KINDS and group in _GROUPS
+    return str(document.get("kind")) in KINDS and group in _GROUPS
 
 
 def is_not_installed(document: Mapping[str, Any]) -> bool:
@@ -200,6 +200,18 @@ def title(workload: Struct) -> str:
     """``Deployment shop/web``."""
     kind, namespace, name = identity(workload)
     return f"{kind} {namespace}/{name}"
+
+
+def number_of_pods(workload: Struct, nodes: int) -> int:
+    """How many pods ``make`` makes at the most, in a cluster of so many nodes."""
+    match workload:
+        case DaemonSet():
+            return nodes
+        case Job():
+            return _side_by_side(workload.spec)
+        case CronJob():
+            return _side_by_side(workload.spec.job_template.spec)
+    return _count(getattr(workload.spec, "replicas", 1))  # type: ignore[attr-defined]
 
 
 def make(workload: Struct, nodes: Sequence[Node]) -> Made:
@@ -299,13 +311,16 @@ def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], t
     return tuple(pods), tuple(claims)
 
 
+def _side_by_side(spec: JobSpec) -> int:
+    parallelism = _count(spec.parallelism)
+    return parallelism if spec.completions is None else min(parallelism, spec.completions)
+
+
 def _job(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
     """As many pods as run side by side; a suspended job has none."""
     if spec.suspend:
         return ()
-    parallelism = _count(spec.parallelism)
-    count = parallelism if spec.completions is None else min(parallelism, spec.completions)
-    pods = _replicas(spec.template, count, name, namespace, "Job")
+    pods = _replicas(spec.template, _side_by_side(spec), name, namespace, "Job")
     labelled = []
     for index, pod in enumerate(pods):
         labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}

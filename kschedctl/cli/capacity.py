@@ -14,6 +14,7 @@ from kschedctl.cli.run_options import Run
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
 from kschedctl.studies import capacity as study
+from kschedctl.studies.creation import MOST_PODS
 from kschedctl.studies.manifests import in_files
 from kschedctl.studies.parallel import Progress, Workers
 
@@ -32,8 +33,8 @@ def capacity(
     Each manifest is a shape by itself, tried on the cluster as it is: a pod, or what makes pods. Nobody is evicted for
     them. Exits with 1 when not even one pod fits, or fewer than --max.
     """
-    if most is not None and most < 1:
-        raise UsageError(f"--max {most}: at least one")
+    if most is not None and not 1 <= most <= MOST_PODS:
+        raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")
     options = {**run.options(), "most": most}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:

@@ -164,7 +164,7 @@ def _manifests(paths: list[str], recursive: bool) -> Iterator[Manifest]:
 
 def _relative(file: str) -> str:
     """As seen from here, if it is below: what code scanning and annotations expect."""
-    relative = os.path.relpath(file)
+    relative = os.path.relpath(file) if file else file
     return file if relative.startswith("..") else relative
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.rule import Path, Problem, Subject
 from kschedctl.lint.stored_pods import as_written
@@ -53,11 +54,27 @@ ADDED_LABELS["CronJob"] = ADDED_LABELS["Job"]
 """Kind -> the labels that its controller puts on the pods."""
 
 
+class _EmptyDir(api.Struct, frozen=True):
+    medium: str = ""
+
+
+class _Volume(api.Struct, frozen=True):
+    name: str = ""
+    empty_dir: _EmptyDir | None = None
+
+
+class _Volumes(api.Struct, frozen=True):
+    """What of a pod's spec scheduling does not read."""
+
+    volumes: tuple[_Volume, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Workload:
     """``replicas``: pods at the same time, None for one a node; ``most``: as far as a HorizontalPodAutoscaler goes.
 
-    ``at``: where the pod template is in the object.
+    ``at``: where the pod template is in the object. ``on_disk``: its emptyDir volumes that are no memory, by index.
+    ``strategy``: how a Deployment replaces its pods.
     """
 
     subject: Subject
@@ -69,6 +86,8 @@ class Workload:
     at: Path = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     owned: bool = False
+    on_disk: Mapping[int, str] = field(default_factory=dict)
+    strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
 
     @property
     def kind(self) -> str:
@@ -112,14 +131,11 @@ class Workload:
         Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down; both
         0 means that one may be unavailable.
         """
-        spec = _mapping(self.subject.document.get("spec"))
-        strategy = _mapping(spec.get("strategy"))
-        if self.kind != "Deployment" or strategy.get("type") == "Recreate":
+        if self.kind != "Deployment" or self.strategy.type == "Recreate":
             return 0, 1
-        rolling = _mapping(strategy.get("rollingUpdate"))
-        count = self.replicas or 0
-        surge = scaled(rolling.get("maxSurge", "25%"), count, up=True)
-        unavailable = scaled(rolling.get("maxUnavailable", "25%"), count, up=False)
+        rolling, count = self.strategy.rolling_update, self.replicas or 0
+        surge = scaled("25%" if rolling.max_surge is None else rolling.max_surge, count, up=True)
+        unavailable = scaled("25%" if rolling.max_unavailable is None else rolling.max_unavailable, count, up=False)
         return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
@@ -129,7 +145,7 @@ def scaled(value: Any, total: int, *, up: bool) -> int:
     >>> scaled("50%", 7, up=True), scaled("25%", 3, up=False), scaled(2, 7, up=True)
     (4, 0, 2)
     """
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}%", value):
         parts = int(value[:-1]) * total
         return -(-parts // 100) if up else parts // 100
     return value if isinstance(value, int) else 0
@@ -156,7 +172,19 @@ def workload_of(subject: Subject) -> Workload | None:
         at=at,
         annotations=_mapping(metadata.get("annotations")),
         owned=any(owner.controller for owner in _owners(subject)),
+        on_disk=_on_disk((*at, "spec"), written["spec"]),
+        strategy=_strategy(subject),
     )
+
+
+def _on_disk(at: Path, spec: Any) -> dict[int, str]:
+    volumes = typed_at(at, spec, _Volumes).volumes
+    return {i: v.name for i, v in enumerate(volumes) if v.empty_dir is not None and v.empty_dir.medium != "Memory"}
+
+
+def _strategy(subject: Subject) -> UpdateStrategy:
+    written = _mapping(subject.document.get("spec")).get("strategy") if subject.kind == "Deployment" else None
+    return typed_at(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
 
 
 def _in_core_group(subject: Subject) -> bool:

@@ -16,6 +16,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
+from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.rule import Place, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 
@@ -31,9 +32,6 @@ TYPED: dict[str, type[api.Struct]] = {
     "PodGroup": api.PodGroup,
 }
 """The kinds, besides workloads, of which rules read typed objects."""
-
-UNTYPED = frozenset({"HorizontalPodAutoscaler", "ResourceQuota", "NodePool"})
-"""The kinds that rules read as they are."""
 
 UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
 
@@ -69,11 +67,9 @@ class World:
                     faulty = list(_bad_quantities(workload))
                     invalid += faulty
                     workloads += [] if workload.owned or faulty else [workload]
-                elif subject.kind in TYPED:
-                    value = typed_at((), without_nulls(subject.document), TYPED[subject.kind])
+                elif struct := TYPED.get(subject.kind) or struct_of(subject.document):
+                    value = typed_at((), without_nulls(subject.document), struct)
                     items[subject.kind].append(Item(subject, value))
-                elif subject.kind in UNTYPED:
-                    items[subject.kind].append(Item(subject, subject.document))
             except InvalidFieldError as error:
                 invalid.append(subject.problem(error.path, error.what))
         scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"]))
@@ -197,12 +193,11 @@ def _bad_quantities(workload: Workload) -> Iterator[Problem]:
 
 def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item]) -> Iterator[Workload]:
     ranges = {}
-    for subject, document in autoscalers:
-        spec = document.get("spec") or {}
-        target = spec.get("scaleTargetRef") or {}
-        most, fewest = spec.get("maxReplicas"), spec.get("minReplicas", 1)
-        if isinstance(most, int) and isinstance(fewest, int):
-            ranges[subject.namespace, target.get("kind"), target.get("name")] = fewest, most
+    for subject, autoscaler in autoscalers:
+        spec: AutoscalerSpec = autoscaler.spec
+        if spec.max_replicas is not None:
+            target = subject.namespace, spec.scale_target_ref.kind, spec.scale_target_ref.name
+            ranges[target] = spec.min_replicas, spec.max_replicas
     for workload in workloads:
         found = ranges.get((workload.subject.namespace, workload.kind, workload.subject.name))
         yield scaled_by(workload, *found) if found else workload

@@ -76,7 +76,7 @@ class Workload(Part, frozen=True, kw_only=True):
 class Scale(Workload, frozen=True, kw_only=True):
     """A workload with so many pods."""
 
-    replicas: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+    replicas: Annotated[int, msgspec.Meta(ge=0, le=150_000)]
 
 
 class Apply(Part, frozen=True):

@@ -131,7 +131,7 @@ class FeatureGates:
     @cached_property
     def minor(self) -> int:
         """36 for 1.36."""
-        match = re.match(r"v?1\.(\d+)(?!\d)", self.version)
+        match = re.match(r"v?1\.(\d{1,3})(?!\d)", self.version)
         if not match or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
             supported = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
             raise ConfigurationError(f"Kubernetes version {self.version!r} is not supported", hint=supported)

@@ -44,7 +44,7 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
         hint = "only JSON lists can be larger"
         raise InputError(f"larger than {LARGEST >> 20} MiB", where=reader.name, hint=hint)
     is_json = begins_as_json and not _MARKER.search(data)
-    return Content(reader.name, _decoded(data, reader.name), is_json)
+    return Content(reader.name, decoded(data, reader.name), is_json)
 
 
 def parse(content: Content, number: int = 1) -> Iterator[Document]:
@@ -67,7 +67,8 @@ def _check_text(data: bytes, file: str) -> None:
         raise InputError("neither JSON nor YAML: its first line has no end", where=file)
 
 
-def _decoded(data: bytes, file: str) -> str:
+def decoded(data: bytes, file: str) -> str:
+    """Raises InputError for what is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

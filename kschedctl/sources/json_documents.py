@@ -13,6 +13,8 @@ from kschedctl.sources.place import Document
 DEEPEST = 100
 """Levels of a document, JSON or YAML; objects of the API have some thirty."""
 _SPACE = re.compile(r"[ \t\n\r]*")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse_json(text: str, file: str, number: int = 1) -> Iterator[Document]:
@@ -31,11 +33,15 @@ def _parse(text: str, start: int, where: str) -> tuple[Any, int]:
     try:
         value, stop = _DECODER.raw_decode(text, start)
         _check_depth(value)
+        if _SURROGATE.search(text, start, stop):
+            _encode(value).encode()
     except json.JSONDecodeError as error:
         where = f"{where}, line {error.lineno}, column {error.colno}"
         raise InputError(f"broken JSON: {problem(error)}", where=where) from None
     except RecursionError:
         raise InputError(f"nested more than {DEEPEST} levels deep", where=where) from None
+    except UnicodeEncodeError:
+        raise InputError("holds half of a surrogate pair, which is no text", where=where) from None
     except ValueError as error:
         raise InputError(_reason(error), where=where) from None
     return value, stop

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
+from kschedctl.sources.documents import decoded
 from kschedctl.sources.files import Reader
 from kschedctl.sources.json_documents import parse_json, problem
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, without_type
@@ -33,7 +35,8 @@ _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
 _type_meta = msgspec.json.Decoder(TypeMeta)
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw])
-_scan = json.JSONDecoder().raw_decode
+_scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 
 
 class ListReader:
@@ -42,9 +45,9 @@ class ListReader:
     def __init__(self, data: bytes, head: re.Match[bytes], reader: Reader, collector: Collector, place: Place) -> None:
         self._buffer, self._reader, self._collector, self._place = data[head.end() :], reader, collector, place
         self._head = b"{" + head[1]
-        meta = _type_meta.decode(self._head + b'"items":[]}')
-        self._kind = meta.kind.removesuffix("List")
-        self._version = meta.api_version if self._kind else ""
+        meta = self._parse(self._head + b'"items":[]}', place)
+        self._kind = meta.get("kind", "").removesuffix("List")
+        self._version = meta.get("apiVersion", "") if self._kind else ""
         self._wanted = not self._kind or collector.wanted(self._kind, self._version, place)
         self._index = 0
         self._kinds: set[str] = set()
@@ -62,13 +65,13 @@ class ListReader:
             return False
         try:
             self._take(b"".join((b"[", memoryview(self._buffer)[: cut.start() + 1], b"]")))
-        except msgspec.DecodeError:
+        except _UNDECODABLE:
             return False
         self._buffer = self._buffer[cut.end() :] + self._reader.read(STEP)
         return True
 
     def _take(self, array: bytes) -> None:
-        """Collect the items of an array. Raises DecodeError when it is none, InputError for what is in it."""
+        """Collect the items of an array. Raises _UNDECODABLE when it is none, InputError for what is in it."""
         if not self._wanted:
             skipped = len(_raw_items.decode(array))
             self._collector.skipped[self._kind] += skipped
@@ -78,7 +81,7 @@ class ListReader:
             items: list[Any] = items_decoder(self._kind).decode(array)
             self._typed(items)
             self._index += len(items)
-        except (msgspec.ValidationError, OverflowError):
+        except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._each([bytes(item) for item in _raw_items.decode(array)])
 
     def _typed(self, items: list[Any]) -> None:
@@ -97,14 +100,21 @@ class ListReader:
             place = self._place.item(self._index)
             try:
                 self._item(item, place)
-            except (msgspec.DecodeError, OverflowError):
-                document = next(parse_json(item.decode(), str(place))).value
+            except _UNDECODABLE:
+                document = self._parse(item, place)
                 given = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
                 self._collector.document(given | document if isinstance(document, dict) else document, place)
             self._index += 1
 
+    def _parse(self, data: bytes, place: Place) -> Any:
+        """The value that JSON is, strictly. Raises InputError."""
+        try:
+            return next(parse_json(decoded(data, place.file), place.file)).value
+        except InputError as error:
+            raise place.error(error.what) from None
+
     def _item(self, data: bytes, place: Place) -> None:
-        """Collect one item. Raises DecodeError when its struct cannot be made of it."""
+        """Collect one item. Raises _UNDECODABLE when its struct cannot be made of it."""
         meta = _type_meta.decode(data)
         kind = meta.kind or self._kind
         if not self._collector.wanted(kind, meta.api_version or self._version, place):
@@ -135,7 +145,7 @@ class ListReader:
             start, more = after.end(), bool(after[1])
         try:
             self._take(b"[" + b",".join(items) + b"]")
-        except msgspec.DecodeError:
+        except _UNDECODABLE:
             self._each(items)
         self._buffer = self._buffer[start:]
         return more and self._more()
@@ -162,19 +172,21 @@ class ListReader:
         while True:
             text = (self._head + b'"items":[]').decode("latin-1") + self._buffer.decode("latin-1")
             try:
-                envelope, end = _scan(text)
+                _, end = _scan(text)
                 break
             except json.JSONDecodeError:
                 more = self._reader.read(STEP)
                 if not more or len(self._buffer) > LARGEST_ITEM:
                     raise self._place.error("broken JSON: the end of the list is missing") from None
                 self._buffer += more
+        rest = len(self._buffer) - (len(text) - end)
+        envelope = self._parse(self._head + b'"items":[]' + self._buffer[:rest], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
         kinds = {self._kind} if self._kind else self._kinds
         self._collector.covers(kinds, envelope.get("metadata"), self._place)
-        return self._buffer[len(self._buffer) - (len(text) - end) :]
+        return self._buffer[rest:]
 
 
 def big_list(data: bytes) -> re.Match[bytes] | None:

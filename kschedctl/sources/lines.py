@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from functools import lru_cache
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents import read_content
+from kschedctl.sources.documents import parse, read_content
 from kschedctl.sources.files import open_file
 from kschedctl.sources.place import Place
 from kschedctl.sources.positions import Path, Text
 
 LARGEST = 1 << 20  # bytes of a file in which a line is looked for; people write less
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 
 
 def at_field(place: Place, path: Path) -> Place:
@@ -21,21 +22,31 @@ def at_field(place: Place, path: Path) -> Place:
 
     Standard input cannot be read twice.
     """
-    text = _text(place.file)
+    text = _text(place.file, _stamp(place.file), place.document)
     if text is None:
         return place
     steps = [int(index) if index else name for name, index in _STEP.findall(place.path)]
     return place._replace(line=text.locate(place.document, (*steps, *path))[0])
 
 
-@lru_cache(maxsize=16)
-def _text(file: str) -> Text | None:
-    """The text of an ordinary file, unless it is too large or gone."""
+def _stamp(file: str) -> tuple[int, int] | None:
+    """When an ordinary file was written, and how large it is."""
     try:
-        if not os.path.isfile(file):
-            return None
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
+@lru_cache(maxsize=16)
+def _text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
+    """The text of a file, unless it is too large, gone, or has another content by now."""
+    if stamp is None:
+        return None
+    try:
         with open_file(file) as reader:
             content = read_content(reader)
-    except (InputError, ValueError):
+        found = len(content.text) <= LARGEST and any(number == document for _, number, _ in list(parse(content)))
+    except InputError:
         return None
-    return Text(file, content) if len(content.text) <= LARGEST else None
+    return Text(file, content) if found else None

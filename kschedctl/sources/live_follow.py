@@ -1,4 +1,4 @@
-"""A live cluster kept current: every kind followed in a thread of its own, and a new Cluster after changes."""
+"""A live cluster kept current: a watch a kind, taken up again where it broke off, and a new Cluster after changes."""
 
 from __future__ import annotations
 
@@ -7,81 +7,53 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import partial
-from queue import Empty, Full, Queue
+from queue import Empty, Queue
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
-from kschedctl.sources.live_http import Server
-from kschedctl.sources.live_kind import KindFollower, News
-from kschedctl.sources.live_lists import Listing
+from kschedctl.sources.live_http import BrokenOffError, RefusedError, Server
+from kschedctl.sources.live_lists import GONE, Listing, plural, read_path
 from kschedctl.sources.live_reading import Reading
-from kschedctl.sources.live_watch import Event, changed
+from kschedctl.sources.live_watch import Event, changed, watch
 
 log = logging.getLogger(__name__)
 
+WATCH_SECONDS = 300.0
 SETTLE_SECONDS, LONGEST_SETTLE = 0.5, 3.0
-MOST_UPDATES = 10_000
-"""That wait to be taken in; watches that say more have to wait."""
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+MOST_FAILURES = 10
+POLL_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Update:
-    """What the follower of a kind has to say."""
+    """What a kind's watch has to say: an event, a new list after it had to start over, or an error that ends it."""
 
     kind: str
-    news: News
+    news: Event | Listing | ClusterError
 
 
 @dataclass
 class Follower:
-    """Follows all kinds of a reading until ``stop``."""
+    """Follows all kinds of a reading, each in a thread of its own, until ``stop``."""
 
     server: Server
     reading: Reading
-    updates: Queue[Update] = field(default_factory=lambda: Queue(MOST_UPDATES))
+    updates: Queue[Update] = field(default_factory=Queue)
     stopped: threading.Event = field(default_factory=threading.Event)
     settle: float = SETTLE_SECONDS
-    lost: set[str] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def clusters(self) -> Iterator[Cluster]:
         """The cluster as it was read, then again after each burst of changes. Raises ClusterError."""
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():
-            tell, lost = partial(self._tell, kind), partial(self._lost, kind)
-            follower = KindFollower(self.server, kind, listing, tell, lost, self.stopped)
-            threading.Thread(target=follower.run, daemon=True, name=f"watch-{kind}").start()
+            threading.Thread(target=self._follow, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
         try:
             while True:
                 self._take_in(self._burst())
                 yield self.reading.cluster()
         finally:
             self.stopped.set()
-            self.server.close()
-
-    def _tell(self, kind: str, news: News) -> None:
-        while not self.stopped.is_set():
-            try:
-                return self.updates.put(Update(kind, news), timeout=1.0)
-            except Full:
-                continue
-        return None
-
-    def _lost(self, kind: str, why: str) -> None:
-        """Say it once when the server does not answer any more, and when it does again."""
-        with self.lock:
-            before = bool(self.lost)
-            if why:
-                self.lost.add(kind)
-            else:
-                self.lost.discard(kind)
-            if self.lost and not before:
-                now = f"{datetime.now():%H:%M:%S}"
-                log.warning("warning: %s: %s: answers are of %s until it is back", self.server.host, why, now)
-            elif before and not self.lost:
-                log.warning("note: %s is back", self.server.host)
 
     def _burst(self) -> list[Update]:
         """The next updates: those that come within a moment of each other, though not endlessly many."""
@@ -120,3 +92,45 @@ class Follower:
                 listing = changed(listing, changes, events[-1].resource_version)
             listings[kind] = listing
         self.reading = replace(self.reading, listings=listings, changed={})
+
+    def _follow(self, kind: str, listing: Listing) -> None:
+        failures = 0
+        while not self.stopped.is_set():
+            try:
+                for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
+                    failures = 0
+                    listing = Listing((), event.resource_version or listing.resource_version, listing.path)
+                    if event.key is not None:
+                        self.updates.put(Update(kind, event))
+                    if self.stopped.is_set():
+                        return
+                self.stopped.wait(FIRST_WAIT)
+            except RefusedError as error:
+                fresh = self._listed(kind, listing, error)
+                if fresh is None:
+                    return
+                listing = fresh
+            except BrokenOffError as error:
+                failures += 1
+                if failures > MOST_FAILURES:
+                    self.updates.put(Update(kind, ClusterError(str(error), where=self.server.host)))
+                    return
+                log.info("the watch of %s broke off: %s", plural(kind), error)
+                self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
+            except ClusterError as error:
+                self.updates.put(Update(kind, error))
+                return
+
+    def _listed(self, kind: str, listing: Listing, refused: RefusedError) -> Listing | None:
+        """The list anew: at once when the watch came too late, else every now and then, for want of a watch."""
+        if refused.code != GONE:
+            log.warning("warning: %s cannot be watched (%s): listed every %g s", plural(kind), refused, POLL_SECONDS)
+            self.stopped.wait(POLL_SECONDS)
+        try:
+            fresh = read_path(self.server, kind, listing.path)
+        except (RefusedError, ClusterError) as error:
+            failed = error if isinstance(error, ClusterError) else ClusterError(str(error), where=self.server.host)
+            self.updates.put(Update(kind, failed))
+            return None
+        self.updates.put(Update(kind, fresh))
+        return fresh._replace(objects=())

@@ -115,9 +115,7 @@ class Server:
             number += 1
 
     def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
-        """An empty line once the server answers, then those of a long answer as they come, for ``seconds`` at the most.
-
-        They end when the server ends them or is idle for so long.
+        """The lines of a long answer as they come: for ``seconds``, or until the server ends it or is idle for so long.
 
         Raises BrokenOffError when the connection is lost, RefusedError, ClusterError.
         """
@@ -130,7 +128,6 @@ class Server:
             try:
                 limit.end = monotonic() + seconds + GRACE_SECONDS
                 limit.idle = idle or seconds + GRACE_SECONDS
-                yield b""
                 yield from _lines(response)
             except (HTTPError, OSError) as error:
                 raise BrokenOffError(_words(error)) from None

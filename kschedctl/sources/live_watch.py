@@ -32,21 +32,15 @@ class _Versioned(msgspec.Struct, frozen=True):
 
 
 class Event(NamedTuple):
-    """An object that came, changed or (``object`` None) went; without ``key`` only the version moved on.
-
-    ``begins``: the server has taken up the watch, and nothing else.
-    """
+    """An object that came, changed or (``object`` None) went; without ``key`` only the version moved on."""
 
     resource_version: str
     key: Key | None = None
     object: Struct | None = None
-    begins: bool = False
 
 
 def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None) -> Iterator[Event]:
-    """That the watch begins, then the events after a listing's version, bookmarks included.
-
-    Until the server ends it, or there was none for ``idle`` seconds.
+    """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
 
     Raises RefusedError (410: the version is too old, list again), BrokenOffError, ClusterError.
     """
@@ -58,7 +52,7 @@ def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: fl
     }
     for line in server.lines(since.path, query, seconds, idle):
         try:
-            yield _event(kind, line, server.host) if line else Event(since.resource_version, begins=True)
+            yield _event(kind, line, server.host)
         except (ValueError, RecursionError) as error:
             raise BrokenOffError(unreadable(error)) from None
 

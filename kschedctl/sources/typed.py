@@ -54,13 +54,19 @@ def _locate(value: Any, steps: list[str], got: str) -> str | None:
     """The path to the first value of type ``got`` at the end of the steps, of which ``[...]`` is any key of a map."""
     if not steps:
         return "" if _NAMES.get(type(value)) == got else None
-    step, rest = steps[0], steps[1:]
-    if step == "[...]":
-        tried = ((f"[{key}]", _locate(inner, rest, got)) for key, inner in value.items())
-        return next((key + path for key, path in tried if path is not None), None)
-    inner = value[int(step[1:-1])] if step.startswith("[") else value[step]
-    path = _locate(inner, rest, got)
-    return None if path is None else (step if step.startswith("[") else f".{step}") + path
+    tried = ((at, _locate(inner, steps[1:], got)) for at, inner in _inside(value, steps[0]))
+    return next((at + path for at, path in tried if path is not None), None)
+
+
+def _inside(value: Any, step: str) -> Iterator[tuple[str, Any]]:
+    """What a step leads to, and what it is called: nothing, one value, or with ``[...]`` all values of a map."""
+    if isinstance(value, Mapping):
+        if step == "[...]":
+            yield from ((f"[{key}]", inner) for key, inner in value.items())
+        elif step in value:
+            yield f".{step}", value[step]
+    elif isinstance(value, list) and step[1:-1].isdecimal() and int(step[1:-1]) < len(value):
+        yield step, value[int(step[1:-1])]
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, int]]:

@@ -17,7 +17,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.scheduler.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.snapshot import Snapshot
-from kschedctl.studies.creation import create
+from kschedctl.studies.creation import MOST_PODS, create
 from kschedctl.studies.edits import added
 from kschedctl.studies.eliminations import eliminations
 from kschedctl.studies.manifests import refuse_written, sort_out
@@ -37,7 +37,7 @@ AT_ONCE = 256
 class Shapes(Scene):
     """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
 
-    One pod without claims of its own stands for any number. No more than ``most`` are tried.
+    One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MOST_PODS.
     """
 
     shapes: Sequence[str] = ()
@@ -154,7 +154,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     last = Outcome(positions[0], SCHEDULED)
     rows: list[int] = []
     try:
-        for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most):
+        for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most or MOST_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last.row < 0:
                 break

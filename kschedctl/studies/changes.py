@@ -85,8 +85,10 @@ def slot(pod: Pod) -> str:
 
 
 def ordinal(pod: Pod) -> int:
-    found = re.search(r"\d+$", pod.metadata.name)
-    return int(found[0]) if found else 0
+    """The number at the end of a pod's name, 0 where there is none of up to nine digits."""
+    name = pod.metadata.name
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) < 10 else 0
 
 
 def _limits(update: RollingUpdate, desired: int) -> tuple[int, int]:
@@ -106,7 +108,7 @@ def share(amount: int | str, of: int, up: bool) -> int:
     """
     if isinstance(amount, int):
         return amount
-    if not re.fullmatch(r"[0-9]+%", amount):
+    if not re.fullmatch(r"[0-9]{1,9}%", amount):
         raise InputError(f'expected a number or a percentage, not "{amount}"')
     percent = int(amount.removesuffix("%"))
     return -(-percent * of // 100) if up else percent * of // 100

@@ -32,7 +32,7 @@ from kschedctl.api.objects import (
     VolumeNodeAffinity,
 )
 from kschedctl.api.priority import admit_priority
-from kschedctl.api.workloads import make
+from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -44,6 +44,9 @@ from kschedctl.scheduler.volumes.listers import (
     claim_key,
 )
 
+MOST_PODS = 150_000
+"""Of all manifests together. Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/: no cluster is made
+for more."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -68,6 +71,8 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
 
     Volumes and claims of the cluster that no API server has seen yet, having neither UID nor phase, come to be too.
     """
+    workloads = list(workloads)
+    _check_number(workloads, len(cluster.nodes))
     found = Creation()
     view = Scheduler(changed(cluster, pods=(), nodes=())).view
     for volume in filter(_is_new, cluster.persistent_volumes):
@@ -91,6 +96,16 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
             raise InputError(error.what, where=made.workload, hint=error.hint) from None
         found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)
     return found
+
+
+def _check_number(workloads: Sequence[Struct], nodes: int) -> None:
+    """Raises InputError that names the workload of most pods where there are too many."""
+    numbers = [number_of_pods(workload, nodes) for workload in workloads]
+    if sum(numbers) > MOST_PODS:
+        most = max(range(len(numbers)), key=numbers.__getitem__)
+        what = f"{numbers[most]:,} pods, {sum(numbers):,} with all manifests, are too many to simulate"
+        hint = f"up to {MOST_PODS:,} are, as many as a cluster can have"
+        raise InputError(what, where=title(workloads[most]), hint=hint)
 
 
 def _is_new(found: PersistentVolume | PersistentVolumeClaim) -> bool:

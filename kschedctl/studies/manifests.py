@@ -58,6 +58,8 @@ def refuse_written(found: Sorted, cluster: Cluster) -> None:
 
 def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
+    if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
+        raise InputError(f"kind: expected str, got {type(manifest.get('kind')).__name__}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
         workload = _named(manifest, found.workloads)
         found.workloads[identity(workload)] = workload

@@ -6,16 +6,20 @@ function keeps with its context is made once in each process.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
-from kschedctl.errors import UsageError
+from kschedctl.errors import ClusterError, UsageError
 
 Context = TypeVar("Context")
 Task = TypeVar("Task")
@@ -38,6 +42,8 @@ class NoProgress:
 
 
 UNSEEN = NoProgress()
+PATIENCE_SECONDS = 0.5
+"""How long a worker works on for nobody."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def run_all(
     workers: Workers = ALONE,
     done: Callable[[int], None] = lambda number: None,
 ) -> Results[Result]:
-    """Every task's result. Raises UsageError where there is no such Dask cluster."""
+    """Every task's result. Raises UsageError where there is no such Dask cluster, ClusterError where it is lost."""
     found: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
     if workers.dask:
@@ -124,7 +130,17 @@ def _on_processes(
 
 def _enter(scenario: Scenario[Any, Any, Any], context: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.update(scenario=scenario, context=context)
+
+
+def _end_with_parent() -> None:
+    """A parent that a signal ends, SIGTERM or SIGKILL, has no time to end the others."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        while os.getppid() == parent.pid:
+            time.sleep(PATIENCE_SECONDS)
+        os._exit(1)
 
 
 def _run(task: Any) -> Any:
@@ -145,8 +161,22 @@ def _on_dask(
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
-    with client:
-        shared = client.scatter(context, broadcast=True, hash=False)
-        futures = {client.submit(scenario, shared, task, pure=False): i for i, task in enumerate(tasks)}
-        for future in distributed.as_completed(futures, loop=client.loop):
-            yield futures[future], future.result()
+    with client, _silent("distributed"):  # what it has to say is in the errors
+        try:
+            shared = client.scatter(context, broadcast=True, hash=False)
+            futures = {client.submit(scenario, shared, task, pure=False): i for i, task in enumerate(tasks)}
+            for future in distributed.as_completed(futures, loop=client.loop):
+                yield futures[future], future.result()
+        except (CancelledError, OSError):  # of its connections: scenarios read and write nothing
+            raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -7,10 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Run, Write, node, pod
+
+from kschedctl.api.workloads import decode, number_of_pods
+from kschedctl.studies import capacity as capacity_study
 
 Json = dict[str, Any]
 NODES = [node("n1"), node("n2")]
@@ -127,7 +131,7 @@ def test_no_line_is_wider_than_the_terminal(
 @pytest.mark.parametrize("runs", ["1", "4"])
 def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
     """Also where other processes do the work, which takes many seconds more."""
-    cluster, web = write(*NODES), write(deployment("web", 300_000, "1m"), name="web.json")
+    cluster, web = write(*NODES), write(deployment("web", 150_000, "1m"), name="web.json")
     program = [sys.executable, "-c", "import sys; from kschedctl.cli.main import main; sys.exit(main())"]
     arguments = ["simulate", "-f", cluster, "-f", web, "--runs", runs, "--jobs", "2"]
     with subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -137,3 +141,52 @@ def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
         out, err = process.communicate(timeout=15)
     assert (process.returncode, err) == (130, "")
     assert "Traceback" not in out
+
+
+TOO_MANY = {
+    "one": ({"replicas": 2_000_000_000}, "2,000,000,000 pods, 2,000,000,000 with all manifests, are too many"),
+    "together": ({"replicas": 100_000}, "100,000 pods, 200,000 with all manifests, are too many to simulate"),
+}
+
+
+@pytest.mark.parametrize("command", ["simulate", "whatif"])
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, command: str, name: str) -> None:
+    """No cluster can have more than 150,000 pods."""
+    spec, said = TOO_MANY[name]
+    manifests = [deployment(f"web-{i}", spec["replicas"]) for i in range(1 if name == "one" else 2)]
+    if command == "whatif":
+        scenario = {"steps": [{"apply": {"manifests": manifests}}]}
+        (tmp_path / "scenario.json").write_text(json.dumps(scenario))
+        code, _, err = run("whatif", str(tmp_path / "scenario.json"), "-f", write(node("n1")))
+    else:
+        code, _, err = run("simulate", "-f", write(node("n1")), "-f", write(*manifests, name="m.json"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert "up to 150,000" in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "number"),
+    [
+        ("Deployment", {"replicas": 7}, 7),
+        ("StatefulSet", {}, 1),
+        ("DaemonSet", {}, 50),
+        ("Job", {"parallelism": 9, "completions": 4}, 4),
+        ("CronJob", {"jobTemplate": {"spec": {"parallelism": 6}}}, 6),
+        ("Pod", {}, 1),
+    ],
+)
+def test_how_many_pods_a_workload_makes(kind: str, spec: Json, number: int) -> None:
+    assert number_of_pods(decode({"kind": kind, "metadata": {"name": "a"}, "spec": spec}), 50) == number
+
+
+def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that takes any number of pods, and a pod that asks for nothing."""
+    monkeypatch.setattr(capacity_study, "MOST_PODS", 300)
+    endless = node("n1")
+    endless["status"]["allocatable"]["pods"] = str(2**60)
+    shape = deployment("web", 1, cpu="0")
+    found = json.loads(run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "-o", "json").out)
+    assert (found["shapes"][0]["fits"], found["shapes"][0]["limited"]) == (300, True)
+    assert run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "--max", "150001").code == 2

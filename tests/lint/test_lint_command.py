@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from kschedctl.cli.main import main
+from kschedctl.lint.catalogue import INVALID
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -300,3 +301,112 @@ def test_config_view_of_the_default(run: Run) -> None:
     code, out, _ = run("config", "view")
     assert code == 0
     assert "default-scheduler" in out
+
+
+ILL_TYPED = {
+    "emptyDir": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c}]\n  volumes:\n"
+        "  - name: v\n    emptyDir: 5\n",
+        8,
+        "spec.volumes[0].emptyDir",
+    ),
+    "autoscaler": (
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: x\n",
+        4,
+        "spec",
+    ),
+    "target": (
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec:\n"
+        "  maxReplicas: 3\n  scaleTargetRef: [web]\n",
+        6,
+        "spec.scaleTargetRef",
+    ),
+    "quota": (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a}\nspec:\n  scopeSelector: {matchExpressions: [7]}\n",
+        5,
+        "spec.scopeSelector.matchExpressions[0]",
+    ),
+    "strategy": (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  strategy: Recreate\n",
+        5,
+        "spec.strategy",
+    ),
+    "node pool": (
+        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n"
+        "  template: {spec: {taints: {a: b}}}\n",
+        5,
+        "spec.template.spec.taints",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ILL_TYPED)
+def test_a_field_of_the_wrong_type_is_a_finding(run: Run, tmp_path: Path, name: str) -> None:
+    text, line, field = ILL_TYPED[name]
+    (tmp_path / "m.yaml").write_text(text)
+    code, out, err = run("lint", "m.yaml", "-o", "json")
+    found = [(f["line"], f["path"]) for f in json.loads(out)["findings"] if f["rule"] == INVALID.id]
+    assert (code, err, found) == (1, "", [(line, field)])
+
+
+def test_kinds_of_others_are_not_ours(run: Run, tmp_path: Path) -> None:
+    """HyperShift has NodePools too."""
+    (tmp_path / "m.yaml").write_text(
+        "apiVersion: hypershift.openshift.io/v1beta1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: x}\n"
+    )
+    assert run("lint", "m.yaml")[0] == 0
+
+
+SETTINGS = {
+    "no table": (".kschedctl.yaml", "just text", 2),
+    "wrong type": (".kschedctl.yaml", "lint: {severity: {ts-missing: 5}}", 2),
+    "aliases": (".kschedctl.yaml", "a: &a [*a]", 2),
+    "deep": (".kschedctl.yaml", "lint: " + "[" * 500 + "]" * 500, 2),
+    "not UTF-8": (".kschedctl.yaml", b"lint: {select: [\xe9]}", 2),
+    "two documents": (".kschedctl.yaml", "lint: {}\n---\nlint: {}", 2),
+    "not ours": ("pyproject.toml", b"[tool.other\n\xff", 0),
+    "ours, broken": ("pyproject.toml", b"[tool.kschedctl.lint\n", 2),
+    "ours, not UTF-8": ("pyproject.toml", b"[tool.kschedctl.lint]\nselect = ['\xff']", 2),
+    "ours, deep": ("pyproject.toml", "[tool.kschedctl.lint]\nselect = " + "[" * 5000 + "]" * 5000, 2),
+    "ours, no table": ("pyproject.toml", "tool = '[tool.kschedctl'", 0),
+    "long integer": ("pyproject.toml", f"[tool.kschedctl.lint]\nselect = {'9' * 5000}", 2),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_are_broken_or_not_ours(run: Run, tmp_path: Path, name: str) -> None:
+    file, content, expected = SETTINGS[name]
+    (tmp_path / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "m.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    code, _, err = run("lint", "m.yaml")
+    assert (code, err.count("\n")) == (expected, int(expected > 0))
+    assert file in err or not expected
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[]", "not a LintBaseline"),
+        ("5", "not a LintBaseline"),
+        ("", "not a LintBaseline"),
+        ('{"kind": "LintBaseline", "findings": 5}', "findings: expected array, got int"),
+        ('{"kind": "LintBaseline", "findings": [5]}', "findings[0]: expected object, got int"),
+        ('{"kind": "LintBaseline", "findings": [{}]}', "findings[0]: object missing required field fingerprint"),
+        ("{" * 5000, "b.json"),
+        (b"\xff", "not UTF-8"),
+    ],
+)
+def test_baselines_that_are_broken_or_not_ours(run: Run, tmp_path: Path, content: str | bytes, said: str) -> None:
+    (tmp_path / "b.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, _, err = run("lint", "--demo", "--baseline", "b.json")
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "sarif", "junit", "github", "markdown"])
+def test_a_name_that_is_not_utf_8_is_escaped(run: Run, tmp_path: Path, form: str) -> None:
+    (tmp_path / "x\udcff.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: x}\n")
+    for arguments in (["."], ["x\udcff.yaml"]):
+        code, out, err = run("lint", *arguments, "-o", form)
+        assert (code, err) == (1, "")
+        assert "xff.yaml" in out

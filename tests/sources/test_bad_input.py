@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.sources.read import read
+from kschedctl.sources.read import load_configuration_file, read
 
 POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
 NODE_5 = '"nodeName":5'
@@ -202,3 +202,60 @@ def test_a_second_configuration_is_refused() -> None:
     document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     with pytest.raises(InputError, match=r"document 2 \(line 3\): a second KubeSchedulerConfiguration"):
         read(["-"], stdin=io.BytesIO(document + b"---\n" + document))
+
+
+@pytest.mark.parametrize("text", ['{"kind":"KubeSchedulerConfiguration","a":"\\ud800"}', '{"kind":"X","\\uDFFF":1}'])
+def test_half_a_surrogate_pair_is_no_text_anywhere(text: str, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(InputError, match="document 1: holds half of a surrogate pair"):
+        load_configuration_file(str(tmp_path / "c.json"))
+    (tmp_path / "c.json").write_text('{"kind":"X","a":"\\ud83d\\ude00"}')
+    assert load_configuration_file(str(tmp_path / "c.json"))["a"] == "\U0001f600"
+
+
+def test_a_wrong_type_in_some_of_a_map_s_values_is_located() -> None:
+    """Other values of the map may not have the field at all."""
+    text = (
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: a}\n"
+        "spec: {devices: [{name: d, attributes: {a: {string: x}, b: {int: z}}}]}"
+    )
+    with pytest.raises(InputError, match=r"spec\.devices\[0\]\.attributes\[b\]\.int: expected int, got str"):
+        read(["-"], stdin=io.BytesIO(text.encode()))
+
+
+HEAD = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":['
+ITEMS = b",".join(
+    b'{"metadata":{"name":"p%d"},"spec":{"priority":1,"nodeName":"n"},"status":{"conditions":[{"type":"a"}]}}' % i
+    for i in range(12_000)
+)
+BAD_LISTS: dict[str, tuple[bytes, str]] = {
+    "byte in a name": (HEAD + ITEMS.replace(b"p7000", b"p\xff") + b"]}", "document 1, items[7000]: not UTF-8"),
+    "byte in a condition": (
+        HEAD + ITEMS[:800_000] + ITEMS[800_000:].replace(b'"type":"a"', b'"type":"\xff"', 1) + b"]}",
+        "]: not UTF-8",
+    ),
+    "byte in the last item": (HEAD + ITEMS.replace(b"p11999", b"p\xff") + b"]}", "items[11999]: not UTF-8"),
+    "byte in the head": (HEAD.replace(b'"1"', b'"\xff"') + ITEMS + b"]}", "not UTF-8"),
+    "control character in the head": (
+        HEAD.replace(b"v1", b"v\n1") + ITEMS + b"]}",
+        "document 1: broken JSON: invalid control character",
+    ),
+    "broken metadata": (HEAD.replace(b'"1"', b"") + ITEMS + b"]}", "broken JSON: expecting value"),
+    "key twice": (HEAD.replace(b'"kind"', b'"kind":"List","kind"') + ITEMS + b"]}", "duplicate field 'kind'"),
+    "integer": (
+        HEAD + ITEMS.replace(b'p7000"},"spec":{"priority":1', b'p7000"},"spec":{"priority":' + b"9" * 5000) + b"]}",
+        "items[7000]: an integer of more than 4,300 digits",
+    ),
+    "byte after the items": (HEAD + ITEMS + b'],"a":"\xff"}', "not UTF-8"),
+    "integer after the items": (HEAD + ITEMS + b'],"a":' + b"9" * 5000 + b"}", "integer of more than 4,300 digits"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LISTS)
+def test_a_long_list_with_a_fault(name: str) -> None:
+    data, said = BAD_LISTS[name]
+    assert len(data) > 1 << 20
+    with pytest.raises(InputError) as raised:
+        read(["-"], stdin=io.BytesIO(data))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)

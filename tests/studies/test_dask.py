@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -10,12 +16,12 @@ from small import node, workload
 from test_failures import random_cluster
 
 from kschedctl.cluster import Cluster
-from kschedctl.errors import UsageError
+from kschedctl.errors import ClusterError, UsageError
 from kschedctl.reports.failures import Failures
 from kschedctl.studies.capacity import capacity
 from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
-from kschedctl.studies.parallel import Workers
+from kschedctl.studies.parallel import Workers, run_all
 from kschedctl.studies.several import ask_each
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
@@ -60,6 +66,34 @@ def test_no_scheduler_there() -> None:
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with quickly, pytest.raises(UsageError, match="no Dask scheduler answers"):
         failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
+
+
+@contextmanager
+def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A scheduler with one worker, each a process: its address, and what kills it."""
+    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    scheduler = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.PIPE, text=True)
+    assert scheduler.stderr is not None
+    address = next(found[0] for line in scheduler.stderr if (found := re.search(r"tcp://127\.0\.0\.1:\d+", line)))
+    program = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"]
+    worker = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.DEVNULL)
+    try:
+        yield address, scheduler.kill
+    finally:
+        scheduler.kill()
+        worker.kill()
+
+
+def test_a_scheduler_that_is_lost_is_a_cluster_that_cannot_be_reached() -> None:
+    def wait(context: object, task: int) -> None:  # within: workers know nothing of this module
+        time.sleep(30)
+
+    with scheduler_of_its_own() as (address, end):
+        threading.Timer(2, end).start()
+        with pytest.raises(ClusterError, match="the Dask scheduler is gone") as raised:
+            run_all(wait, None, [1, 2, 3], Workers(dask=address))
+    assert raised.value.exit_code == 3
+    assert "\n" not in str(raised.value)
 
 
 def test_several_clusters(address: str) -> None:

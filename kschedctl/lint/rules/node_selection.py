@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
-from kschedctl.api.objects import SelectorRequirement, Taint
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import REPELLING
+from kschedctl.lint.manifest_kinds import NodePool
 from kschedctl.lint.requirements import Conditions, alternatives, equal
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import PREFERRED, REQUIRED
@@ -99,16 +98,9 @@ def node_pool_impossible(world: World) -> Iterator[Problem]:
             )
 
 
-def _pool_fits(pool: Mapping[str, Any], workload: Workload) -> bool:
-    template = (pool.get("spec") or {}).get("template") or {}
-    spec = template.get("spec") or {}
-    labels = {str(k): str(v) for k, v in ((template.get("metadata") or {}).get("labels") or {}).items()}
-    declared = [
-        SelectorRequirement(r["key"], r["operator"], tuple(map(str, r.get("values") or ())))
-        for r in spec.get("requirements") or ()
-        if "key" in r and "operator" in r
-    ]
-    taints = [Taint(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
+def _pool_fits(pool: NodePool, workload: Workload) -> bool:
+    labels, declared = pool.labels, pool.requirements
+    taints = pool.spec.template.spec.taints
     if find_untolerated(taints, workload.spec.tolerations, REPELLING) is not None:
         return False
     own = {*labels, *(requirement.key for requirement in declared)}

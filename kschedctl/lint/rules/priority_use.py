@@ -95,10 +95,9 @@ def no_quota(world: World) -> Iterator[Problem]:
         return
     limited = set()
     for _, quota in quotas:
-        selector = (quota.get("spec") or {}).get("scopeSelector") or {}
-        for expression in selector.get("matchExpressions") or ():
-            if expression.get("scopeName") == "PriorityClass":
-                limited |= set(expression.get("values") or world.priority_classes)
+        for expression in quota.spec.scope_selector.match_expressions:
+            if expression.scope_name == "PriorityClass":
+                limited |= set(expression.values or world.priority_classes)
     classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
     top = max((c.value for c in classes), default=0)
     for subject, item in world.linted("PriorityClass"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -46,19 +46,13 @@ def unknown_resource(world: World) -> Iterator[Problem]:
 
 def ephemeral_missing(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        spec = workload.subject.document
-        for step in (*workload.at, "spec"):
-            spec = spec.get(str(step)) or {}
-        volumes = [v for v in spec.get("volumes") or () if isinstance(v, Mapping) and "emptyDir" in v]
-        on_disk = [v for v in volumes if (v["emptyDir"] or {}).get("medium") != "Memory"]
         asked = any(
             {*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers
         )
-        if on_disk and not asked:
-            message = (
-                f"emptyDir {on_disk[0].get('name')} is on the node's disk, but no container requests ephemeral-storage"
-            )
-            yield workload.problem(("volumes", list(spec["volumes"]).index(on_disk[0])), message)
+        if workload.on_disk and not asked:
+            index, name = next(iter(workload.on_disk.items()))
+            message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
+            yield workload.problem(("volumes", index), message)
 
 
 def larger_than_any_node(world: World) -> Iterator[Problem]:

@@ -109,8 +109,7 @@ def label_keys_missing(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
             continue
-        strategy = (workload.subject.document.get("spec") or {}).get("strategy") or {}
-        if "pod-template-hash" not in constraint.match_label_keys and strategy.get("type") != "Recreate":
+        if "pod-template-hash" not in constraint.match_label_keys and workload.strategy.type != "Recreate":
             yield workload.problem(
                 path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed"
             )

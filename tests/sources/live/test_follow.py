@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
-from api_server import Answer, ApiServer, Response, for_path, recorded_error, replayed, serving, status
+from api_server import Answer, ApiServer, Response, recorded_error, replayed, serving, status
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
-from kschedctl.sources import live_follow, live_kind
+from kschedctl.sources import live_follow
 from kschedctl.sources.live import Connection
 from kschedctl.sources.live_follow import Follower
 from kschedctl.sources.live_http import Server
@@ -28,18 +26,9 @@ PODS = "/api/v1/pods"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_kind, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(live_kind, "LONGEST_WAIT", 0.02)
-    monkeypatch.setattr(live_kind, "POLL_SECONDS", 0.01)
-
-
-@pytest.fixture(name="said")
-def fixture_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the user is told."""
-    said: list[str] = []
-    for module in (live_follow, live_kind):
-        monkeypatch.setattr(module.log, "warning", lambda words, *values: said.append(words % values))
-    return said
+    monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
 
 
 def event(kind: str, name: str, version: int, **spec: Any) -> bytes:
@@ -117,109 +106,19 @@ def test_a_watch_that_comes_too_late_lists_again(late: Response, server_at: Serv
     assert watches.versions[:2] == ["1429", "2000"]
 
 
-def test_a_list_that_is_refused_for_a_moment_is_asked_for_again(server_at: ServerAt) -> None:
-    """An API server that starts anew forbids what it grants a little later."""
-    watches = Watches(recorded_error("410-exact-old-rv"), Response(chunks=(event("ADDED", "only", 2001),)))
-    again = json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "2000"}, "items": []}).encode()
-    starting = [status(403, "not yet"), status(401, "not yet"), status(403, "not yet")]
-    relist = for_path(PODS, *starting, Response(body=again))
-
-    def after_the_watch(path: str, query: dict[str, str]) -> Response | None:
-        return relist(path, query) if watches.versions else None
-
-    for _, clusters in following(server_at, watches, after_the_watch):
-        next(clusters)
-        while names(next(clusters)) != {"only"}:
-            pass
-
-
-PASSING = {
-    "403": status(403, "cannot watch"),
-    "401": status(401, "Unauthorized"),
-    "404": status(404, "not found"),
-    "500": status(500, "etcdserver: no leader"),
-    "500 in the stream": Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":500}}\n',)),
-    "no code in the stream": Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status"}}\n',)),
-    "cut": Response(chunks=(b"{",), cut=1),
-    "garbage": Response(chunks=(b"\x00\n",)),
-}
-
-
-@pytest.mark.parametrize("fault", PASSING)
-def test_what_passes_is_not_taken_for_good(fault: str, server_at: ServerAt, said: list[str]) -> None:
-    """The watch is taken up again at the version that it had: nothing is listed, nothing need be said."""
-    watches = Watches(*[PASSING[fault]] * 3, Response(chunks=(event("ADDED", "new", 1500),)))
+def test_without_the_right_to_watch_it_lists_now_and_then(server_at: ServerAt) -> None:
+    watches = Watches(*[status(403, "cannot watch")] * 3)
     for api, clusters in following(server_at, watches):
         next(clusters)
-        listed = api.paths().count(PODS)
-        assert "new" in names(next(clusters))
-        assert api.paths().count(PODS) == listed
-    assert watches.versions[:4] == ["1429"] * 4
-    assert said == []
+        next(clusters)
+        assert api.paths().count(PODS) >= 2
 
 
-@pytest.mark.parametrize("fault", PASSING)
-def test_what_cannot_be_watched_for_long_is_listed_now_and_then(
-    fault: str, server_at: ServerAt, monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    monkeypatch.setattr(live_kind, "STARTING_SECONDS", 0.05)
-    monkeypatch.setattr(live_kind, "WORTH_TELLING", 999)
-    monkeypatch.setattr(live_follow, "LONGEST_SETTLE", 0.1)
-    watches = Watches(*[PASSING[fault]] * 99)
+def test_a_server_that_vanishes_ends_it(server_at: ServerAt) -> None:
+    watches = Watches(*[Response(chunks=(b"{",), cut=1)] * 20)
     for api, clusters in following(server_at, watches):
-        for _ in range(4):
+        next(clusters)
+        with pytest.raises(ClusterError) as error:
             next(clusters)
-        assert api.paths().count(PODS) >= 4
-    (words,) = said
-    assert words.startswith("warning: pods cannot be watched (")
-    assert words.endswith("): listed every 0.01 s")
-
-
-def test_a_server_that_does_not_come_back_ends_it(
-    server_at: ServerAt, monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    monkeypatch.setattr(live_kind, "STARTING_SECONDS", 0.1)
-    monkeypatch.setattr(live_kind, "PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(live_kind, "WORTH_TELLING", 1)
-    watches = Watches()
-    for api, clusters in following(server_at, watches):
-        next(clusters)
-        api.answers.insert(0, lambda *_: status(503, "down for good"))
-        watches.done.set()
-        with pytest.raises(ClusterError, match="the API server answers 503: down for good"):
-            next(clusters)
-        (words,) = said
-        assert words.startswith(f"warning: {api.url}: the API server answers 503: down for good: answers are of ")
-
-
-def test_a_server_that_is_back_is_told_of_too(server_at: ServerAt, said: list[str]) -> None:
-    watches = Watches(*[status(503, "starting")] * 4, Response(chunks=(event("ADDED", "new", 1500),)))
-    for api, clusters in following(server_at, watches):
-        next(clusters)
-        assert "new" in names(next(clusters))
-        assert said[0].startswith(f"warning: {api.url}: the API server answers 503: starting: answers are of ")
-        assert said[1:] == [f"note: {api.url} is back"]
-
-
-def test_a_flood_of_events_is_taken_in_as_it_can_be(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_follow, "LONGEST_SETTLE", 0.2)
-    flood = [event("ADDED", f"flood-{number}", 1500 + number) for number in range(50)]
-    monkeypatch.setattr(live_follow, "MOST_UPDATES", 9)
-    for _, clusters in following(server_at, Watches(Response(chunks=itertools.cycle(flood)))):
-        start = time.monotonic()
-        next(clusters)
-        next(clusters)
-        assert "flood-49" in names(next(clusters))
-    assert time.monotonic() - start < 5
-
-
-def test_when_it_ends_no_watch_goes_on(server_at: ServerAt) -> None:
-    before = threading.active_count()
-    for _, clusters in following(server_at, Watches(Response(chunks=(event("ADDED", "new", 1500),)))):
-        next(clusters)
-        next(clusters)
-        assert threading.active_count() > before + 10
-    end = time.monotonic() + 3
-    while any(thread.name.startswith("watch-") for thread in threading.enumerate()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        assert str(error.value).startswith(api.url)
+    assert len(watches.versions) == live_follow.MOST_FAILURES + 1
