@@ -12,11 +12,12 @@ from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import Run
-from kschedctl.cli.try_next import with_one_more
+from kschedctl.cli.try_next import scenario
 from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain
 from kschedctl.studies import drain as study
 from kschedctl.studies.nodes import find_nodes
+from kschedctl.studies.one_more_node import with_more_nodes
 from kschedctl.studies.parallel import Progress, Workers
 
 
@@ -48,8 +49,10 @@ def drain(
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
         chosen = find_nodes(asked.cluster, words, selector)
         report = study.drain(asked.cluster, chosen, workers=workers, progress=progress, **options)
-        if not report.unplaced:
+        if not report.unplaced or report.interrupted:
             return report
-        return replace(report, next=with_one_more(asked.source, chosen[0], {"drain": {"nodes": chosen}}))
+        step = {"drain": {"nodes": chosen}}
+        steps = with_more_nodes(asked.cluster, step, chosen, gone=False, seed=run.seed, sampling=run.sampling)
+        return replace(report, next=scenario(asked.source, run, steps))
 
     return answer(run, result, clusters(source), ask, lambda report: report.safe)

@@ -15,9 +15,9 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
-from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
+from kschedctl.cli.try_next import again
 from kschedctl.cli.watching import watched
 from kschedctl.cli.world import World, read_world
 from kschedctl.cluster import Cluster
@@ -151,14 +151,15 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
 
 def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
-    arguments = [*source.arguments(), *scope.arguments()]
     waiting, where = found_pods.pending(cluster, scope), found_pods.describe(scope)
-    report = pending_pods(
-        Scheduler(cluster), waiting, where, lambda pod: command_line("explain", pod, arguments), _now(cluster, source)
-    )
+
+    def command(pod: str) -> str:
+        return "".join(again(source, "explain", pod, scope.arguments()))
+
+    report = pending_pods(Scheduler(cluster), waiting, where, command, _now(cluster, source))
     if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
         return report
-    return altered(report, hints=(command_line("explain", "-A", source.arguments()),))
+    return altered(report, hints=again(source, "explain", "-A"))
 
 
 def _now(cluster: Cluster, source: Source) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
@@ -11,10 +12,12 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import Run
-from kschedctl.cli.try_next import with_one_more
+from kschedctl.cli.try_next import scenario
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failures
 from kschedctl.studies import failures as study
+from kschedctl.studies.one_more_node import with_more_nodes
 from kschedctl.studies.parallel import Progress, Workers
 
 
@@ -43,17 +46,15 @@ def failures(
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
         report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
-        return replace(report, next=_next(report, asked.source))
+        return replace(report, next=scenario(asked.source, run, _remedy(report, asked.cluster, run)))
 
     return answer(run, result, clusters(source), ask, lambda report: report.safe)
 
 
-def _next(report: Failures, source: Source) -> tuple[str, ...]:
-    """The worst loss with one more node like one that is left."""
+def _remedy(report: Failures, cluster: Cluster, run: Run) -> Mapping[str, Any] | None:
+    """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
     worst = report.failures[0] if report.failures else None
-    if worst is None or not worst.unplaced:
-        return ()
-    left = (name for failure in report.failures for name in failure.nodes if name not in worst.nodes)
-    like = next(left, "")
-    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": worst.nodes}
-    return with_one_more(source, like, {"fail": lost}) if like else ()
+    if worst is None or not worst.unplaced or report.interrupted:
+        return None
+    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
+    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, gone=True, seed=run.seed, sampling=run.sampling)

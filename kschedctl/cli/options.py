@@ -115,10 +115,13 @@ class Source:
         return not (self.filename or self.demo or self.snapshot)
 
     def arguments(self) -> list[str]:
-        """The options that name the same cluster again."""
+        """The options that name the same cluster again, and the scheduler that looks at it."""
         files = [part for name in self.filename for part in ("-f", name)]
         files += [part for name in self.snapshot for part in ("--snapshot", name)]
         named = {
+            "--config": self.config,
+            "--feature-gates": ",".join(self.feature_gates),
+            "--kube-version": self.kube_version,
             "--kubeconfig": self.kubeconfig,
             "--context": self.context,
             "--cluster": self.cluster,

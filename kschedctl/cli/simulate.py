@@ -12,8 +12,8 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import again
 from kschedctl.errors import UsageError
 from kschedctl.reports.simulation import Simulation
 from kschedctl.scheduler.simulation import UNSCHEDULABLE
@@ -63,9 +63,9 @@ def _all_scheduled(report: Simulation) -> bool:
 
 def _next(report: Simulation, source: Source, namespace: str | None) -> Iterator[str]:
     """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
-    arguments = [*source.arguments(), *(["-n", namespace] if namespace else [])]
+    more = ["-n", namespace] if namespace else []
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield command_line("capacity", arguments)
+        yield from again(source, "capacity", options=more)
     if any(w.removed and w.created and not w.rollout for w in report.workloads):
-        yield command_line("simulate", arguments, "--rollout")
+        yield from again(source, "simulate", options=[*more, "--rollout"])

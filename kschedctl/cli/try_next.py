@@ -1,22 +1,30 @@
-"""A scenario to try next, as a command line that can be typed as it stands."""
+"""What to try next, as command lines that can be typed as they stand: none reads what standard input gave before."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
+from kschedctl.cli.run_options import Run
+
+STDIN = "-"
 
 
-def with_one_more(source: Source, like: str, step: Mapping[str, Any]) -> tuple[str, ...]:
-    """The step in a cluster with one more node like another; none where the cluster came from standard input.
-
-    Whether that is enough is for ``whatif`` to say.
-    """
-    if "-" in source.filename:
+def again(
+    source: Source, command: str, *arguments: str | Iterable[str], options: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The command about the same cluster; none where a part of it came from standard input."""
+    if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
-    steps = json.dumps({"steps": [{"addNodes": {"like": like, "count": 1}}, step]}, ensure_ascii=False)
-    return (f"echo {shlex.quote(steps)} | {command_line('whatif', source.arguments(), '-')}",)
+    return (command_line(command, *arguments, source.arguments(), options),)
+
+
+def scenario(source: Source, run: Run, steps: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The same for a scenario, if there is one, which stands on the command line itself."""
+    if steps is None:
+        return ()
+    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling]
+    return again(source, "whatif", json.dumps(steps, ensure_ascii=False), options)

@@ -14,10 +14,15 @@ from kschedctl.cli.run_options import Run
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.whatif import WhatIf
+from kschedctl.sources.documents import Content, parse
 from kschedctl.sources.read import load_configuration_file, read_documents
 from kschedctl.studies import whatif as study
+from kschedctl.studies.one_more_node import helps
 from kschedctl.studies.parallel import Progress, Workers
 from kschedctl.studies.scenario import load_scenario
+
+WRITTEN_OUT = "SCENARIO"
+"""What messages call a scenario that stands on the command line."""
 
 
 @with_options
@@ -27,7 +32,8 @@ def whatif(
     run: Run,
     result: Output,
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, or - for stdin.")
+        str | None,
+        typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
     ] = None,
     compare_config: Annotated[
         tuple[str, str] | None,
@@ -43,28 +49,26 @@ def whatif(
     """
     if scenario is None and compare_config is None:
         raise UsageError("nothing to try", hint="give a SCENARIO, or two files with --compare-config")
-    steps, folder = _scenario(scenario) if scenario else (None, Path())
+    steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compare_config or ()}
     if len(named) == 1:
         raise UsageError("--compare-config compares two different files")
-    options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": scenario or ""}
+    options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": where}
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
         if steps and not named:
             return study.whatif(asked.cluster, steps, workers=workers, progress=progress, **options)
         return study.compare(asked.cluster, steps, named, workers=workers, progress=progress, **options)
 
-    return answer(run, result, clusters(source), ask, _not_worse)
+    return answer(run, result, clusters(source), ask, helps)
 
 
-def _not_worse(report: WhatIf) -> bool:
-    most = report.over_runs.get("NewlyPending")
-    return not (most and most.most) and all(change.change != "NewlyPending" for change in report.changes)
-
-
-def _scenario(name: str) -> tuple[Scenario, Path]:
-    """The scenario of a file, and the folder where the files that it names are."""
-    documents = list(read_documents(name))
+def _scenario(name: str) -> tuple[Scenario, Path, str]:
+    """A scenario of a file, or that is written out; the folder where the files that it names are; what it is called."""
+    written_out = name.lstrip().startswith("{")
+    where = WRITTEN_OUT if written_out else name
+    documents = [value for value, *_ in parse(Content(where, name, True))] if written_out else read_documents(name)
     if len(documents) != 1:
-        raise InputError(f"expected one Scenario, found {len(documents)} documents", where=name)
-    return load_scenario(documents[0], where=name), Path() if name == "-" else Path(name).parent
+        raise InputError(f"expected one Scenario, found {len(documents)} documents", where=where)
+    folder = Path() if written_out or name == "-" else Path(name).parent
+    return load_scenario(documents[0], where=where), folder, where

@@ -58,7 +58,7 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *((paragraph(evicted),) if shape.evicts else ()),
         *eliminations_section(shape.eliminations, style),
         *_where(shape, style),
-        *headroom_section(shape.headroom),
+        *headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
     )
 
 

@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.sections import (
+    REPLAYED,
     ROWS_SHOWN,
     evicted_section,
     headroom_section,
@@ -55,7 +56,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
         *over_runs_section(report.runs, report.over_runs, WORDS),
-        *next_section(report.next),
+        *next_section(report.next, REPLAYED),
     )
 
 

@@ -17,7 +17,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import next_section, not_known_lines, not_replayed_lines, unplaced_section
+from kschedctl.render.sections import REPLAYED, next_section, not_known_lines, not_replayed_lines, unplaced_section
 from kschedctl.reports.failures import Failure, Failures
 from kschedctl.reports.unknown import doubt
 
@@ -43,7 +43,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
-        *next_section(report.next),
+        *next_section(report.next, REPLAYED),
     )
 
 

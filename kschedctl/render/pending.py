@@ -36,7 +36,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
         return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
-    hints = report.hints or (report.groups[0].next,)
+    hints = tuple(filter(None, report.hints or (report.groups[0].next,)))
     table = section(title, _table(report.groups, style))
     return (*not_replayed_lines(report.not_replayed), *not_known_lines(report.unknown), *table, *next_section(hints))
 

@@ -48,9 +48,12 @@ def interruption(interrupted: bool, known: str = "this is what was known by then
     return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
 
 
-def next_section(commands: Sequence[str]) -> Page:
+REPLAYED = "Next: replayed, with this no pod is left without a node"
+
+
+def next_section(commands: Sequence[str], title: str = "Next") -> Page:
     """The commands to try."""
-    return section("Next", *map(Command, commands)) if commands else ()
+    return section(title, *map(Command, commands)) if commands else ()
 
 
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
@@ -92,13 +95,13 @@ def _fate(evicted: EvictedPod) -> Cell:
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
-def headroom_section(resources: Iterable[Headroom]) -> Page:
-    """What is requested before and after, and the most that one node has left."""
+def headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
+    """What is requested before and after, and the most that one node has left, ``where`` saying of which nodes."""
     rows = tuple(_resource(found) for found in resources if found.requested_before or found.requested_after)
     if not rows:
         return ()
     columns = [Column("resource", keep=True), Column("allocatable", right=True)]
-    columns += [Column(name, right=True) for name in ("before", "after", "most free on a node")]
+    columns += [Column(name, right=True) for name in ("before", "after", f"most free {where}")]
     return section("Requested", Table(tuple(columns), rows))
 
 

@@ -56,7 +56,7 @@ class EvictedPod(Document, frozen=True):
 class Headroom(Document, frozen=True):
     """A resource of all nodes together, in its own unit (millicores for cpu, bytes for memory).
 
-    ``largest_free_*``: the most that one node has left.
+    ``largest_free_*``: the most that one node has left; where a pod does not fit, one that refuses it for nothing else.
     """
 
     resource: str

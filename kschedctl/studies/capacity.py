@@ -24,7 +24,7 @@ from kschedctl.studies.manifests import refuse_written, sort_out
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.reach import obstacles
+from kschedctl.studies.reach import but_for_room, obstacles
 from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
 
@@ -173,7 +173,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
         eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
-        headroom=headroom(view, before),
+        headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=of_simulation(simulation),
     )
     return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation import Outcome, Simulation
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.snapshot.snapshot import Matrix, Snapshot
@@ -87,14 +88,18 @@ def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPo
     )
 
 
-def headroom(view: Snapshot, before: Matrix) -> tuple[Headroom, ...]:
-    """Every resource that nodes offer, with what was requested ``before`` (N, R) and what is now."""
+def headroom(view: Snapshot, before: Matrix, among: Bools | None = None) -> tuple[Headroom, ...]:
+    """Every resource that nodes offer, with what was requested ``before`` (N, R) and what is now.
+
+    ``among`` (N,): the nodes of which the most that one has left is told; None: of all.
+    """
+    room = np.ones(len(view.nodes), np.bool_) if among is None else among
     found = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[:, column]
         if allocatable.any():
             then, now = before[:, column], view.requested[:, column]
-            free = [int(np.maximum(allocatable - used, 0).max(initial=0)) for used in (then, now)]
+            free = [int(np.maximum(allocatable - used, 0)[room].max(initial=0)) for used in (then, now)]
             totals = (int(amounts.sum()) for amounts in (allocatable, then, now))
             found.append(Headroom(name, *totals, *free))
     return tuple(sorted(found, key=lambda resource: resource.resource == PODS))

@@ -121,6 +121,15 @@ def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
     return found
 
 
+def but_for_room(cycle: Cycle) -> Bools:
+    """(N,): the nodes that would take the pod if they had room: nothing but the resources that are left refuses it."""
+    free = cycle.considered.copy()
+    for plugin, verdict in cycle.filter.verdicts.items():
+        if plugin != FIT:
+            free &= ~verdict.refused
+    return free
+
+
 class Standing(NamedTuple):
     """(N,) each: how far a node is out of reach, how many things stand against it, and how far it is from passing."""
 

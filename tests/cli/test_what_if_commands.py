@@ -36,6 +36,11 @@ def running(name: str, node_name: str, cpu: str = "1") -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
+def waiting(name: str, cpu: str) -> Json:
+    found = running(name, "", cpu)
+    return found | {"status": {"phase": "Pending"}}
+
+
 def deployment(replicas: int, cpu: str = "1") -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
@@ -227,15 +232,61 @@ def test_a_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
-def test_what_to_try_next_can_be_typed(
-    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
-    found = run(*command, "-f", write(*CROWDED), "-o", "json")
+def test_what_to_try_next_can_be_typed_and_helps(run: Run, write: Write, command: list[str]) -> None:
+    """It stands by itself, reads no standard input, and leaves no pod without a node.
+
+    One more node like n1 is not enough: r1 takes a part of it, and r2 needs all of one.
+    """
+    found = run(*command, "-f", write(*CROWDED), "--seed", "7", "-o", "json")
     (line,) = json.loads(found.out)["next"]
-    echo, scenario, pipe, _, *arguments = shlex.split(line)
-    assert (echo, pipe) == ("echo", "|")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(scenario.encode())))
-    assert run(*arguments).out.startswith("Pods are affected:")
+    assert not {"|", "<", "-"} & set(shlex.split(line))
+    program, *arguments = shlex.split(line)
+    assert (program, arguments[:1], arguments[2:4]) == ("kschedctl", ["whatif"], ["--seed", "7"])
+    assert '"count": 2' in arguments[1]
+    assert run(*arguments).code == 0
+
+
+@pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
+def test_what_does_not_help_is_not_proposed(run: Run, write: Write, command: list[str]) -> None:
+    """r9 may run on n1 alone: more nodes like it, or like n2, are of no use."""
+    pinned = running("r9", "n1")
+    pinned["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+    found = run(*command, "-f", write(*CLUSTER, pinned), "-o", "json")
+    assert found.code == 1
+    assert json.loads(found.out)["next"] == []
+
+
+def test_a_new_node_is_not_like_one_that_takes_no_pods(run: Run, write: Write) -> None:
+    """n1 is cordoned already, as one does before draining: one more like it would be, too."""
+    cordoned = [node("n1", "a") | {"spec": {"unschedulable": True}}, *CROWDED[1:]]
+    for line in json.loads(run("drain", "n1", "-f", write(*cordoned), "-o", "json").out)["next"]:
+        assert '"like": "n1"' not in line
+
+
+@pytest.mark.parametrize("command", [["explain", "-A"], ["drain", "n1"], ["failures", "--nodes"]], ids=lambda c: c[0])
+def test_nothing_is_proposed_that_would_wait_for_standard_input(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    text = json.dumps({"kind": "List", "items": [*CROWDED, waiting("waits", "9")]})
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    found = run(*command, "-f", "-", "--assume-complete")
+    assert found.code == 1
+    assert "kschedctl" not in found.out
+
+
+def test_what_is_proposed_asks_the_same_scheduler(run: Run, write: Write) -> None:
+    found = run(
+        "explain", "-n", "d", "-f", write(*CLUSTER, waiting("big", "9")), "--kube-version", "1.33", "-o", "json"
+    )
+    assert "--kube-version 1.33" in json.loads(found.out)["groups"][0]["next"]
+
+
+def test_a_scenario_may_stand_on_the_command_line(run: Run, write: Write) -> None:
+    file = write(*CROWDED)
+    assert "Pods are affected:" in run("whatif", '{"steps": [{"fail": {"nodes": ["n1"]}}]}', "-f", file).out
+    found = run("whatif", '{"steps": [{"fial": {}}]}', "-f", file)
+    assert found.code == 2
+    assert found.err.startswith("error: SCENARIO")
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -110,3 +110,12 @@ def test_when_pods_started_matters_to_nobody_where_none_can_be_evicted() -> None
     there["status"] = {"startTime": "yesterday"}
     (found,) = fits(pod("p", cpu="1"), objects=[*NODES, there])
     assert found.fits == 4
+
+
+def test_the_most_free_is_of_a_node_that_would_take_the_pod() -> None:
+    """n1 has one core left; n2 has four, and a taint; n3 has four and is cordoned."""
+    tainted = node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
+    objects = [node("n1"), tainted, node("n3", unschedulable=True), pod("x", "n1", "3")]
+    (shape,) = fits(pod("p", cpu="2"), objects=objects)
+    cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
+    assert (shape.fits, cpu.largest_free_before, cpu.largest_free_after) == (0, 1000, 1000)
