@@ -23,7 +23,7 @@ from kschedctl.render.page import (
 from kschedctl.render.preemption import preemption_section
 from kschedctl.render.reservations import reservations_section
 from kschedctl.render.scores import scores_section
-from kschedctl.render.sections import not_known_lines, not_replayed_lines
+from kschedctl.render.sections import not_known_lines, not_replayed_lines, upstream_fault_lines
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
@@ -40,6 +40,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_verdict(report),
         *not_replayed_lines(report.not_replayed),
         *not_known_lines(report.unknown),
+        *upstream_fault_lines(report.upstream_faults),
         *_before_nodes(report),
         *_refusals(report, style),
         *scores_section(report, style),

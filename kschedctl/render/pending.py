@@ -21,7 +21,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import next_section, not_known_lines, not_replayed_lines
+from kschedctl.render.sections import next_section, not_known_lines, not_replayed_lines, upstream_fault_lines
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
 
@@ -38,7 +38,13 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
     hints = tuple(filter(None, report.hints or (report.groups[0].next,)))
     table = section(title, _table(report.groups, style))
-    return (*not_replayed_lines(report.not_replayed), *not_known_lines(report.unknown), *table, *next_section(hints))
+    return (
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *upstream_fault_lines(report.upstream_faults),
+        *table,
+        *next_section(hints),
+    )
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:

@@ -15,13 +15,14 @@ from kschedctl.render.page import (
     Tone,
     count,
     marked,
+    names,
     paragraph,
     section,
     shown_first,
 )
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 
-VICTIMS_SHOWN, TIED_SHOWN = 20, 10
+VICTIMS_SHOWN, TIED_SHOWN, TIES_SHOWN = 20, 10, 3
 COLUMNS = (
     Column("node", keep=True),
     Column("victim", keep=True),
@@ -43,7 +44,7 @@ def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     title = "Preemption" if report.asked else "Preemption, for which the scheduler does not ask here"
     if not report.eligible:
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
-    return section(title, *_outcome(report), *_candidates(report, style), *_unhelpful(report))
+    return section(title, *_outcome(report), *_candidates(report, style), *_ties(report, style), *_unhelpful(report))
 
 
 def _outcome(report: PreemptionReport) -> list[Block]:
@@ -71,6 +72,21 @@ def _candidates(report: PreemptionReport, style: Style) -> list[Block]:
     if style.narrow:
         return [Table(NARROW_COLUMNS, tuple(map(_narrow, rows)), note)]
     return [Table(COLUMNS, rows, note).without_empty_columns()]
+
+
+def _ties(report: PreemptionReport, style: Style) -> list[Block]:
+    """Victims for which others may stand, on the chosen node first."""
+    nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
+    told = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
+    shown, note = shown_first(told, None if style.unlimited else TIES_SHOWN)
+    return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
+
+
+def _tie(node: str, same: tuple[str, ...], candidate: CandidateReport) -> str:
+    victims = [pod for pod in same if pod in candidate.victims]
+    others = "" if len(victims) == len(same) else f", so others may go than {names(victims, TIED_SHOWN)}"
+    equal = f"{names(same, TIED_SHOWN)} are equal in priority and start"
+    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{others}"
 
 
 def _narrow(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:

@@ -31,6 +31,11 @@ def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
     return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
 
 
+def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
+    """A line for each of kube-scheduler's own faults that makes a difference."""
+    return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
+
+
 def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]

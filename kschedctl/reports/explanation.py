@@ -119,11 +119,16 @@ class VictimReport(Document, frozen=True):
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which evicting the victims would make room."""
+    """A node on which evicting the victims would make room.
+
+    ``ties``: pods of the node that are equal in priority and start, one of them a victim at least. kube-scheduler takes
+    such pods in the order of its memory, so that others of them may go.
+    """
 
     victims: tuple[str, ...]
     pdb_violations: int
     details: tuple[VictimReport, ...] = ()
+    ties: tuple[tuple[str, ...], ...] = ()
 
 
 class VolumesReport(Document, frozen=True):
@@ -179,7 +184,8 @@ class Explanation(Document, frozen=True):
     ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
-    ``unknown`` the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
+    ``upstream_faults`` kube-scheduler's own faults that decide it, and what would come out without them.
+    ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
     ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
     then those within reach that lack least; ``groups``: the refused ones by what refuses them.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
@@ -192,6 +198,7 @@ class Explanation(Document, frozen=True):
     message: str | None = None
     advice: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    upstream_faults: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     scheduler_name: str = ""

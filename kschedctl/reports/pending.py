@@ -41,13 +41,15 @@ class PendingGroup(Document, frozen=True):
 class PendingPods(Document, frozen=True):
     """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try.
 
-    ``not_replayed`` names what could change an answer but was left out.
+    ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
+    that decide one.
     """
 
     scope: str
     groups: tuple[PendingGroup, ...] = ()
     hints: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    upstream_faults: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,27 @@ class PostFilterResult:
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, cycle: Any) -> PostFilterResult:
         """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
+
+
+class UpstreamFault(NamedTuple):
+    """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
+
+    ``without``: the plugin as it should be; None where upstream crashes, and the answer is what it should be.
+    """
+
+    text: str
+    without: Plugin | None
+
+
+@runtime_checkable
+class FaultyPlugin(Plugin, Protocol):
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """The fault, where it may concern the pod of a finished ``Cycle``."""
+
+
+def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
+    """Whether the plugin repeats a fault of upstream."""
+    return offers(plugin, FaultyPlugin)
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:

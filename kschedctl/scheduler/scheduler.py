@@ -53,6 +53,13 @@ class Framework:
             less.plugins = {name: plugin for name, plugin in self.plugins.items() if name not in names}
         return self._less[names]
 
+    def with_plugin(self, plugin: Plugin) -> Framework:
+        """The same with another plugin of that name."""
+        other = copy(self)
+        other.plugins = {**self.plugins, plugin.name: plugin}
+        other._less = {}
+        return other
+
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order."""
         return [self.plugins[name] for name in self.profile.plugins[point] if name in self.plugins]

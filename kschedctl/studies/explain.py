@@ -41,6 +41,7 @@ from kschedctl.studies.unknown import (
     together,
     unknown_kinds,
 )
+from kschedctl.studies.upstream_faults import upstream_faults
 
 PodReference = str | Mapping[str, Any] | Pod
 
@@ -184,6 +185,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         headline=cycle.error or "",
         message=fit_error(cycle, post_filter.message) if stuck else cycle.error,
         not_replayed=not_replayed(scheduler, framework),
+        upstream_faults=upstream_faults(cycle, framework),
         node_order=names,
         queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
         pre_filter={

@@ -30,12 +30,14 @@ def pending_pods(
     pods = list(pods)
     found = explain_all(scheduler, pods)
     not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
+    faults = dict.fromkeys(f"{report.pod}: {what}" for report in found.values() for what in report.upstream_faults)
     unknown = together((*(report.unknown for report in found.values()), _of_nothing(scheduler)))
     certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
     return PendingPods(
         scope=scope,
         groups=_groups(pods, found, command, now),
         not_replayed=tuple(not_replayed),
+        upstream_faults=tuple(faults),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 from kschedctl.scheduler.candidates import Candidate
@@ -65,7 +69,21 @@ def _candidate(candidate: Candidate, view: Snapshot) -> CandidateReport:
         victims=tuple(view.pods.objects[position].key for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
         details=tuple(_victim(position, position in candidate.violating, view) for position in candidate.victims),
+        ties=tuple(_ties(candidate, view)),
     )
+
+
+def _ties(candidate: Candidate, view: Snapshot) -> Iterator[tuple[str, ...]]:
+    """The pods of its node that no rule puts before a victim or behind it, with the victims first."""
+    pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
+    alike: dict[tuple[int, int], list[int]] = {}
+    ranks = zip(pods.priority[pods.info[here]].tolist(), pods.start[here].tolist(), strict=True)
+    for position, rank in zip(here.tolist(), ranks, strict=True):
+        alike.setdefault(rank, []).append(position)
+    victims = frozenset(candidate.victims)
+    for same in alike.values():
+        if len(same) > 1 and not victims.isdisjoint(same):
+            yield tuple(pods.objects[p].key for p in sorted(same, key=lambda p: (p not in victims, p)))
 
 
 def _victim(position: int, violating: bool, view: Snapshot) -> VictimReport:

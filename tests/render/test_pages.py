@@ -154,6 +154,25 @@ def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -
     assert lines.count("not replayed yet: extender https://x.example") == 1
 
 
+@pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])
+@pytest.mark.parametrize("form", ["table", "wide", "markdown"])
+def test_upstream_s_faults_have_a_line_of_their_own(report: object, form: str) -> None:
+    shown = RENDERERS[form](replace(report, upstream_faults=("it crashes",)), Style()).replace("`", "")
+    assert shown.split("\n").count("upstream's fault: it crashes") == 1
+
+
+def test_victims_for_which_others_may_stand() -> None:
+    chosen = replace(UNSCHEDULABLE.preemption.candidates["n3"], ties=(("shop/older", "shop/same"),))
+    other = replace(UNSCHEDULABLE.preemption.candidates["n2"], ties=(("shop/old", "batch/job"),))
+    preemption = replace(UNSCHEDULABLE.preemption, candidates={"n2": other, "n3": chosen})
+    rows = [row.strip() for row in section(text(replace(UNSCHEDULABLE, preemption=preemption)), "Preemption")]
+    first = next(i for i, row in enumerate(rows) if row.startswith("- n3"))
+    said = " ".join(rows[first:])
+    memory = "are equal in priority and start; kube-scheduler takes them in the order of its memory"
+    assert f"n3: shop/older, shop/same {memory}, so others may go than shop/older" in said
+    assert f"n2: shop/old, batch/job {memory}" in said
+
+
 def test_what_would_be_bound_on_the_best_nodes() -> None:
     rows = section(text(BINDING), "What would be bound")
     assert [re.split("  +", row.strip()) for row in rows[1:4]] == [

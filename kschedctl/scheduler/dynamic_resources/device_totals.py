@@ -35,6 +35,15 @@ def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Coun
     return np.where(faulty, 0, total), np.where(faulty, 0, allocated)
 
 
+def any_device(inventory: Inventory) -> Bools:
+    """(N,): the nodes for which some device counts."""
+    found = np.zeros(len(inventory.nodes), np.bool_)
+    for piece in inventory.slices:
+        for device in piece.devices:
+            found |= _holders(inventory, device)
+    return found
+
+
 def _holders(inventory: Inventory, device: PooledDevice) -> Bools:
     """(N,): the nodes for which a device counts; a slice that names none counts for all."""
     spec = device.slice.spec

@@ -104,6 +104,19 @@ class DeviceBackedResources:
         """Whether a DeviceClass backs the resource."""
         return resource in self.classes
 
+    def selecting_class(self, resource: str) -> str:
+        """The DeviceClass that backs the resource, if it has CEL selectors; else empty."""
+        found = self.classes.get(resource)
+        selects = found is not None and any(selector.cel is not None for selector in found.spec.selectors)
+        return found.metadata.name if found is not None and selects else ""
+
+    def any_device(self) -> npt.NDArray[np.bool_]:
+        """(N,): the nodes for which some device counts."""
+        from kschedctl.scheduler.dynamic_resources.device_totals import any_device  # noqa: PLC0415 - few profiles ask
+        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
+
+        return any_device(inventory_of(self.view, self.features))
+
     def totals(self, resource: str) -> tuple[Counts, Counts]:
         """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
         from kschedctl.scheduler.dynamic_resources.device_totals import device_totals  # noqa: PLC0415 - few profiles ask

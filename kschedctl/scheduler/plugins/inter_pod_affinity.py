@@ -24,6 +24,7 @@ from kschedctl.scheduler.framework import (
     Rows,
     Scores,
     Status,
+    UpstreamFault,
     required_state,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
@@ -35,6 +36,11 @@ from kschedctl.snapshot.snapshot import Counts, Snapshot
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+
+EXCLUDING_SELECTOR = (
+    "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
+    " that only excludes (NotIn, DoesNotExist) takes the pods of every namespace"
+)
 
 Weights = npt.NDArray[np.int64]
 Kinds = Bools | int
@@ -208,6 +214,16 @@ class InterPodAffinity:
             yield term, kinds, term.weight
         for term, kinds in _terms_against(info, view, "preferred_anti_affinity"):
             yield term, kinds, -term.weight
+
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """A namespaceSelector that only excludes takes the pods of every namespace."""
+        info: PodInfo = cycle.info
+        own = (*info.required_affinity, *info.required_anti_affinity)
+        own += (*info.preferred_affinity, *info.preferred_anti_affinity)
+        selectors = [term.namespace_selector for term in own if not term.namespace_selector.empty]
+        if self.as_documented or not any(selector.matches({}) for selector in selectors):
+            return None
+        return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
     def _unrolled(self, terms: Iterable[AffinityTerm], view: Snapshot) -> tuple[AffinityTerm, ...]:
         return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)

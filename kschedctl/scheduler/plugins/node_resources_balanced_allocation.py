@@ -8,11 +8,16 @@ import numpy as np
 
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores, UpstreamFault
 from kschedctl.scheduler.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
+
+CRASH = (
+    "kube-scheduler 1.36 crashes when its NodeResourcesBalancedAllocation scores {}, which DeviceClass {} backs by"
+    " selectors (nil CEL cache); its scores here are what they should be"
+)
 
 
 class NodeResourcesBalancedAllocation:
@@ -41,6 +46,20 @@ class NodeResourcesBalancedAllocation:
         after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2
         return half + (half + after - before) // 2
+
+    def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
+        """Upstream has no cache for the selectors of DeviceClasses here, and crashes when it looks into it."""
+        rows: Rows = cycle.feasible
+        if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single node is not scored
+            return None
+        devices = DeviceBackedResources(cycle.view, self.features)
+        usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
+        requests = pod_amounts(cycle.info, self.resources, cycle.info.options)
+        for resource, request in zip(self.resources, requests, strict=True):
+            selecting = devices.selecting_class(resource.name) if request else ""
+            if selecting and (devices.any_device()[rows] & (usage.of(resource.name).allocatable[rows] == 0)).any():
+                return UpstreamFault(CRASH.format(resource.name, selecting), None)
+        return None
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
