@@ -41,6 +41,8 @@ COMMANDS = {
 It is the function of its name in the module of its name in this package, or a dict of functions by sub-command.
 """
 
+COMPLETE = "__complete"
+"""What the completion scripts call; it is no command for people."""
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
@@ -134,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == [COMPLETE]:
+        return int(import_module("kschedctl.cli.candidates").complete(arguments[1:]))
     answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0

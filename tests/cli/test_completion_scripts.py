@@ -38,6 +38,11 @@ def test_scripts_in_the_repository_are_up_to_date(run: Run, shell: str, file: st
         (["kschedctl", "explain", "-o", "c"], {"csv", "custom-columns="}),
         (["kschedctl", "lint", "-o", "s"], {"sarif"}),
         (["kschedctl", "lint", "ex"], {"explain"}),
+        (["kschedctl", "lint", "README."], {"README.md"}),
+        (["kschedctl", "whatif", "pypro"], {"pyproject.toml"}),
+        (["kschedctl", "config", "check", "pypro"], {"pyproject.toml"}),
+        (["kschedctl", "snapshot", "show", "pypro"], {"pyproject.toml"}),
+        (["kschedctl", "whatif", "--compare-config", "pypro"], {"pyproject.toml"}),
         (["kschedctl", "completion", "z"], {"zsh"}),
     ],
 )
@@ -49,7 +54,7 @@ def test_bash_completes(words: list[str], expected: set[str]) -> None:
         _kschedctl
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=FOLDER.parent)
     assert set(done.stdout.split()) == expected
 
 
@@ -61,7 +66,8 @@ def test_bash_completes(words: list[str], expected: set[str]) -> None:
         (["explain", "--all"], ["--all-namespaces", ":4"]),
         (["explain", "--color", "n"], ["never", ":4"]),
         (["explain", "--snapshot", ""], [":0"]),
-        (["snapshot", "s"], ["save", "show", ":4"]),
+        (["snapshot", "s"], ["save", "show", ":0"]),
+        (["drain", "--dem"], ["--demo", ":4"]),
     ],
 )
 def test_kubectl_completes_its_plugin(words: list[str], expected: list[str]) -> None:

@@ -1,0 +1,134 @@
+"""Names from an API server for completion: one short request, with what a kubeconfig holds as it stands.
+
+The official client takes longer to import than anybody waits for Tab. Credentials that a plugin has to give are not
+asked for here, nor are proxies used; then there are no names.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from kschedctl.sources.names import Meta, Name
+
+MOST = 500
+SECONDS = 0.2
+PATHS = {
+    "Pod": "/api/v1/pods",
+    "Node": "/api/v1/nodes",
+    "Namespace": "/api/v1/namespaces",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+}
+ACCEPT = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+
+
+class _Item(msgspec.Struct):
+    metadata: Meta
+
+
+class _List(msgspec.Struct):
+    items: list[_Item]
+
+
+def in_cluster(config: Mapping[str, Any], context: str, kind: str, namespace: str) -> list[Name]:
+    """The first objects of a kind, of pods those that are pending of all namespaces before those of ``namespace``.
+
+    Raises OSError, ValueError, KeyError, http.client.HTTPException when there is no answer.
+    """
+    chosen = config["contexts"][context or config["current-context"]]
+    cluster, user = config["clusters"][chosen["cluster"]], config["users"].get(chosen.get("user"), {})
+    if "exec" in user or "auth-provider" in user or cluster.get("proxy-url"):
+        return []
+    with _connected(cluster, user) as connection:
+        headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_authorization(user)}
+        if kind != "Pod":
+            return [Name("", each.name) for each in _listed(connection, PATHS[kind], headers)]
+        pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
+        waiting = [Name(each.namespace, each.name, True) for each in _listed(connection, pending, headers)]
+        within = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
+        others = [Name(each.namespace, each.name) for each in _listed(connection, within, headers)]
+    known = {each[:2] for each in waiting}
+    return [*waiting, *(each for each in others if each[:2] not in known)]
+
+
+def home(config: Mapping[str, Any], context: str) -> str:
+    """The namespace that the context prefers."""
+    chosen = config["contexts"].get(context or config["current-context"], {})
+    return chosen.get("namespace") or "default"
+
+
+def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Sequence[Meta]:
+    connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MOST}", headers=dict(headers))
+    answer = connection.getresponse()
+    data = answer.read()
+    return [item.metadata for item in msgspec.json.decode(data, type=_List).items] if answer.status == 200 else []
+
+
+@contextmanager
+def _connected(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Iterator[http.client.HTTPConnection]:
+    where = urlsplit(cluster["server"])
+    if where.path.strip("/"):
+        raise ValueError(cluster["server"])
+    if where.scheme == "http":
+        connection = http.client.HTTPConnection(where.netloc, timeout=SECONDS)
+    else:
+        connection = http.client.HTTPSConnection(where.netloc, timeout=SECONDS, context=_trust(cluster, user))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+    known = _given(cluster, "certificate-authority")
+    context = ssl.create_default_context(cadata=known.decode() if known else None)
+    if cluster.get("insecure-skip-tls-verify"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    certificate, key = _given(user, "client-certificate"), _given(user, "client-key")
+    if certificate and key:
+        with _as_file(certificate) as cert_file, _as_file(key) as key_file:
+            context.load_cert_chain(cert_file, key_file)
+    return context
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """A path that gives the data once; a key is never written to a disk."""
+    reader, writer = os.pipe()
+    try:
+        with open(writer, "wb") as file:  # a certificate is smaller than a pipe holds
+            file.write(data)
+        yield f"/dev/fd/{reader}"
+    finally:
+        os.close(reader)
+
+
+def _given(entry: Mapping[str, Any], name: str) -> bytes:
+    """What stands in a field, or in the file that it names."""
+    if entry.get(f"{name}-data"):
+        return base64.b64decode(entry[f"{name}-data"])
+    if not entry.get(name):
+        return b""
+    with open(os.path.join(entry["folder"], entry[name]), "rb") as file:
+        return file.read(1 << 16)
+
+
+def _authorization(user: Mapping[str, Any]) -> dict[str, str]:
+    token = user.get("token") or ""
+    if not token and user.get("tokenFile"):
+        with open(os.path.join(user["folder"], user["tokenFile"]), encoding="utf-8") as file:
+            token = file.read(1 << 16).strip()
+    if token:
+        return {"Authorization": f"Bearer {token}"}
+    if user.get("username"):
+        pair = f"{user['username']}:{user.get('password', '')}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {}

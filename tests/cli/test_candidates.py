@@ -1,0 +1,161 @@
+"""Names for Tab: whose, in which order, and that nobody waits for them or is told of faults."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import Run, Write, node, pod
+
+from kschedctl.cli.candidates import candidates, within
+
+FOLDER = Path(__file__).parents[2] / "completions"
+PODS = (
+    pod("web-1", nodeName="n1"),
+    pod("web-2"),
+    pod("ended") | {"status": {"phase": "Succeeded"}},
+    pod("cart", namespace="shop"),
+    pod("runs", namespace="shop", nodeName="n1"),
+)
+
+
+def names(*words: str) -> list[str]:
+    return list(candidates(words[0], words[1:]))
+
+
+@pytest.fixture(params=["json", "yaml", "json.gz", "folder", "snapshot"])
+def source(request: pytest.FixtureRequest, run: Run, write: Write, tmp_path: Path) -> list[str]:
+    """The same small cluster in every form."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    file = write(node("n2"), node("n1"), *PODS, high, team)
+    text = Path(file).read_text()
+    if request.param == "snapshot":
+        run("snapshot", "save", "-f", file, "-o", str(tmp_path / "x.ksnap"))
+        return ["--snapshot", str(tmp_path / "x.ksnap")]
+    path = tmp_path / f"cluster.{request.param}"
+    if request.param == "folder":
+        path.mkdir()
+        (path / "a.json").write_text(text)
+    else:
+        data = yaml.safe_dump_all(json.loads(text)["items"]) if request.param == "yaml" else text
+        path.write_bytes(gzip.compress(data.encode()) if path.suffix == ".gz" else data.encode())
+    return ["-f", str(path)]
+
+
+def test_names_of_each_kind(source: list[str]) -> None:
+    assert names("pods", "explain", *source, "") == [
+        *("web-2", "shop/cart"),  # pending ones
+        *("ended", "web-1", "shop/runs"),
+    ]
+    assert names("pods", "explain", *source, "-n", "shop", "") == ["cart", "runs"]
+    assert names("pods", "explain", *source, "shop/r") == ["shop/runs"]
+    assert names("nodes", "drain", *source, "") == ["n1", "n2"]
+    assert names("namespaces", "explain", *source, "-n", "") == ["default", "shop", "team"]
+    assert names("priority-classes", "explain", *source, "--as-if-priority-class", "h") == ["high"]
+
+
+def test_options_may_hold_their_values(write: Write) -> None:
+    file = write(*PODS)
+    assert names("pods", "explain", f"--filename={file}", "--namespace=shop", "c") == ["cart"]
+    assert names("nodes", "drain", "--demo", "general-a")[0] == "general-a1"
+
+
+def test_rules_and_what_a_kubeconfig_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "pdb-missing" in names("rules", "lint", "--select", "pdb-")
+    first = {"contexts": [{"name": "prod"}, {"name": "arn:aws:eks:eu:1:cluster/x"}], "users": [{"name": "me"}]}
+    (tmp_path / "a").write_text(json.dumps(first))
+    (tmp_path / "b").write_text(json.dumps({"contexts": [{"name": "dev"}], "clusters": [{"name": "c"}]}))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}{os.pathsep}/nope")
+    assert names("contexts", "explain", "--context", "") == ["prod", "arn:aws:eks:eu:1:cluster/x", "dev"]
+    assert names("users", "explain", "--user", "") == ["me"]
+    assert names("contexts", "explain", "--kubeconfig", str(tmp_path / "b"), "--context", "") == ["dev"]
+
+
+def test_what_a_shell_would_run_is_no_name(write: Write) -> None:
+    assert names("pods", "explain", "-f", write(pod("$(id)"), pod("a;b"), pod("`id`"), pod("fine")), "") == ["fine"]
+
+
+@pytest.mark.parametrize(
+    "words", [["pods", "explain", "-f", "nope", ""], ["nodes", "drain", "--snapshot", "x", ""], []]
+)
+def test_faults_are_silent(run: Run, words: list[str]) -> None:
+    """Whatever is wrong, and whatever kind is asked for."""
+    assert run("__complete", *words) == (0, "", "")
+    assert run("__complete", "nothing", "explain", "") == (0, "", "")
+
+
+def test_work_that_takes_too_long_is_given_up() -> None:
+    def stuck() -> str:
+        while True:
+            pass
+
+    started = time.monotonic()
+    assert within(0.1, stuck) == ""
+    assert time.monotonic() - started < 5
+    assert within(30, lambda: "x" * 100_000) == "x" * 100_000
+    assert within(30, lambda: str(1 // 0)) == ""
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    heavy = "numpy", "rich", "kubernetes", "urllib3", "kschedctl.api", "kschedctl.scheduler"
+    code = f"""if True:
+        import sys
+        from kschedctl.cli import candidates
+        assert list(candidates.candidates("pods", ["explain", "--demo", ""]))
+        print({{*{heavy}}} & sys.modules.keys())
+    """
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
+
+
+CALLS = [
+    (["explain", "--demo", "we"], "pods explain --demo we"),
+    (["explain", "-n", ""], "namespaces explain -n "),
+    (["drain", "n"], "nodes drain n"),
+    (["simulate", "-f", "x", "--context", "p"], "contexts simulate -f x --context p"),
+    (["lint", "--select", ""], "rules lint --select "),
+    (["lint", "explain", "pd"], "rules lint explain pd"),
+]
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path) -> Path:
+    """A program of our names that prints what it is called with."""
+    for program in ("kschedctl", "kubectl-ksched"):
+        file = tmp_path / program
+        file.write_text('#!/bin/sh\n[ "$1" = __complete ] && shift && echo "$*" && echo other\n')
+        file.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(("words", "called"), CALLS)
+def test_bash_asks_for_names(bin_folder: Path, words: list[str], called: str) -> None:
+    quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
+    script = f"""
+        PATH={bin_folder}:$PATH; source {FOLDER / "kschedctl.bash"}
+        COMP_WORDS=({quoted}); COMP_CWORD={len(words)}
+        _kschedctl
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{called}\nother\n"
+
+
+@pytest.mark.skipif(not shutil.which("sh"), reason="needs sh")
+@pytest.mark.parametrize(("words", "called"), CALLS)
+def test_kubectl_asks_for_names(bin_folder: Path, words: list[str], called: str) -> None:
+    """Directive 36: no files besides, and in this order."""
+    environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    command = ["sh", str(FOLDER / "kubectl_complete-ksched"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == f"{called}\nother\n:36\n"

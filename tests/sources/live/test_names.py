@@ -1,0 +1,75 @@
+"""Names for completion from an API server: one short request with what a kubeconfig holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+from api_server import TLS, Response, for_path, kubeconfig, serving
+from live_fixtures import nobody  # noqa: F401 - fixtures
+
+from kschedctl.cli.candidates import candidates
+
+HOME = "/api/v1/namespaces/lab/pods"
+
+
+def listed(*pods: str) -> Response:
+    items = [{"metadata": {"namespace": pod.split("/")[0], "name": pod.split("/")[1]}} for pod in pods]
+    return Response(body=json.dumps({"kind": "PartialObjectMetadataList", "items": items}).encode())
+
+
+def names(*words: str) -> list[str]:
+    return list(candidates(words[0], words[1:]))
+
+
+def test_pending_pods_first_then_those_of_the_context_s_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = (
+        for_path("/api/v1/pods", listed("lab/waits", "shop/waits-too")),
+        for_path(HOME, listed("lab/runs", "lab/waits")),
+        for_path("/api/v1/nodes", listed("/n1")),
+    )
+    with serving(*answers) as api:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+        assert names("pods", "explain", "") == ["waits", "shop/waits-too", "runs"]
+        assert names("nodes", "drain", "") == ["n1"]
+        assert "fieldSelector=spec.nodeName%3D" in api.requests[0][1]
+        assert api.header("accept")[0].startswith("application/json;as=PartialObjectMetadataList")
+        assert {method for method, _, _ in api.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool) -> None:
+    """The server asks for one; a key that stands in the kubeconfig is not written to a file."""
+
+    def given(name: str, file: str) -> dict[str, str]:
+        data = (TLS / file).read_bytes()
+        return {f"{name}-data": base64.b64encode(data).decode()} if inline else {name: str(TLS / file)}
+
+    with serving(for_path("/api/v1/nodes", listed("/n1")), tls=True) as api:
+        user = given("client-certificate", "client.pem") | given("client-key", "client.pem")
+        cluster = given("certificate-authority", "ca.pem")
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user))
+        assert names("nodes", "drain", "") == ["n1"]
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
+        with pytest.raises(ssl.SSLError):
+            names("nodes", "drain", "")
+
+
+def test_credentials_of_a_plugin_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(for_path("/api/v1/nodes", listed("/n1"))) as api:
+        user = {"exec": {"command": "touch", "args": [str(tmp_path / "ran")]}}
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
+        assert names("nodes", "drain", "") == []
+        assert not api.requests
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_names_where_the_server_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(for_path("/api/v1/nodes", Response(status=403))) as api:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+        assert names("nodes", "drain", "") == []
