@@ -15,7 +15,7 @@ from typing import Any
 from kschedctl.cel import costs
 from kschedctl.cel.declarations import Overload
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, AbortedError, CelError, CompileError, CostLimitError
-from kschedctl.cel.library import operators
+from kschedctl.cel.library import lists, operators
 from kschedctl.cel.qualifiers import present
 from kschedctl.cel.values import Opaque, Optional, Uint, Value
 
@@ -35,7 +35,7 @@ class Step:
     attribute: bool = False
 
 
-_TELLS_TYPES = frozenset(operators.FUNCTIONS.values())
+_TELLS_TYPES = frozenset([*operators.FUNCTIONS.values(), lists.flatten])
 _HASHED = frozenset([bool, int, Uint, float, str])
 _UNHASHABLE = frozenset(["kubernetes.Semver", "kubernetes.NamedFormat"])
 

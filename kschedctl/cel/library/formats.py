@@ -65,7 +65,7 @@ def _value(text: str) -> list[str]:
 
 def _uri(text: str) -> list[str]:
     try:
-        urls.parse(text)
+        urls.parse_request(text)
     except ValueError as error:
         return [f'parse "{text}": {error}']
     return []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cmp_to_key
 from itertools import pairwise
 
-from kschedctl.cel.errors import CelError
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.library.operators import add
 from kschedctl.cel.meter import spend
 from kschedctl.cel.values import Duration, Uint, Value, compare, contains, equal, type_name
@@ -86,7 +86,10 @@ def slice_of(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Lists within the list taken apart, to a depth."""
+    """Lists within the list taken apart, to a depth; a list of anything else, of which the checker could not tell
+    what it is, stays as it is."""
+    if not isinstance(values, list) or type(depth) is not int:
+        raise CelError(NO_SUCH_OVERLOAD)
     if depth < 0:
         raise CelError("level must be non-negative")
     for _ in range(min(depth, _DEEPEST)):

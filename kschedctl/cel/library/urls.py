@@ -48,39 +48,46 @@ class URL:
 _PORT_AT_END = re.compile(r":([0-9]*)$")
 
 
+def parse_request(text: str) -> URL:
+    """The URL of a request: absolute, or an absolute path, without fragment. Raises ValueError."""
+    return _parsed(text, "", in_request=True)
+
+
 def parse(text: str) -> URL:
-    """An absolute URL or an absolute path. Raises ValueError."""
-    request = _parsed(text, "")
+    """The same of a URL whose fragment is told from the rest. Raises ValueError."""
+    parse_request(text)
     before, _, fragment = text.partition("#")
-    if not fragment:
-        return request
     if _BAD_ESCAPE.search(fragment):
         raise ValueError("invalid URL escape")
-    return _parsed(before, fragment)
+    return _parsed(before, fragment, in_request=False)
 
 
-def _parsed(text: str, fragment: str) -> URL:
+def _parsed(text: str, fragment: str, in_request: bool) -> URL:
     if any(c < " " or c == "\x7f" for c in text):
         raise ValueError("invalid control character in URL")
     if not text:
         raise ValueError("empty url")
     if text == "*":
         return URL("", "", "", text, "", "")
-    match = _SCHEME.match(text)
-    scheme, rest = (match[1].lower(), text[match.end() :]) if match else ("", text)
-    if not match and text.startswith(":"):
-        raise ValueError("missing protocol scheme")
+    scheme, rest = _scheme(text)
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")
         return URL(scheme, "", "", "", query, fragment, rest)
     user = host = ""
-    if scheme and rest.startswith("//"):
+    if rest.startswith("//") and (scheme or not (in_request or rest.startswith("///"))):
         authority, slash, rest = rest[2:].partition("/")
         rest = slash + rest
         user, host = _authority(authority)
     return URL(scheme, user, host, _path(rest), query, fragment)
+
+
+def _scheme(text: str) -> tuple[str, str]:
+    match = _SCHEME.match(text)
+    if match is None and text.startswith(":"):
+        raise ValueError("missing protocol scheme")
+    return (match[1].lower(), text[match.end() :]) if match else ("", text)
 
 
 def _authority(text: str) -> tuple[str, str]:
@@ -127,7 +134,7 @@ def url(text: str) -> Opaque:
 def is_url(text: str) -> bool:
     """Whether a text stands for one."""
     try:
-        _parsed(text, "")
+        parse_request(text)
     except ValueError:
         return False
     return True

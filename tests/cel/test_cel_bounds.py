@@ -1,0 +1,98 @@
+"""No expression hangs or fills the memory, and none nests deeper than upstream lets it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from kschedctl.cel.compiler import compile
+from kschedctl.cel.errors import AbortedError, CelError, CompileError
+
+
+def bound(values, result):
+    """``cel.bind(s0, first, cel.bind(s1, …, result))``"""
+    return "".join(f"cel.bind(s{i}, {value}, " for i, value in enumerate(values)) + result + ")" * len(values)
+
+
+def doubled(first, twice, count, result):
+    return bound([first, *(twice.replace("s", f"s{i}") for i in range(count))], result)
+
+
+ACCEPTED = {
+    "249 parentheses": "(" * 249 + "true" + ")" * 249,
+    "a chain of 249": "+".join(["1"] * 249) + " == 249",
+    "1,400 terms": " || ".join(["false"] * 1400) + " || true",
+    "60 lists": "[" * 60 + "]" * 60 + " != [[]]",
+    "10,000 times not": "!" * 10_000 + "true",
+    "240 comprehensions": "".join(f"[1].all(x{i}, " for i in range(240)) + "true" + ")" * 240,
+    "240 names": bound(["1"] * 240, "true"),
+    "a text of 2^22": doubled('"x"', "s + s", 22, "s22.size() == 4194304"),
+    "replacements one after another": '"a"' + '.replace("a", "aaaaaaaaaa")' * 7 + ".size() == 10000000",
+    "lists within lists": bound(["[1]", *(f"[s{i}]" for i in range(200))], "s200 == s200"),
+}
+REFUSED = {
+    "250 parentheses": ("(" * 250 + "true" + ")" * 250, "expression recursion limit exceeded: 250"),
+    "a chain of 300": ("+".join(["1"] * 300) + " == 300", "max recursion depth exceeded"),
+    "a chain of selections": ("x" + ".a" * 300, "max recursion depth exceeded"),
+    "types that double": (doubled("{1: 1}", "{s: s}", 40, "true"), "too large"),
+    "numbers without end": ("9" * 5000 + " == 1", "invalid int literal"),
+    "quotes": ('"' * 9999, "Syntax error"),
+    "patterns that explode": ('"a".matches("((a{100}){100}){100}")', "invalid matches argument"),
+}
+STOPPED = {
+    "a text that doubles": doubled('"x"', "s + s", 60, "s60.size() > 0"),
+    "a list that doubles": doubled("[1]", "s + s", 60, "s60.size() > 0"),
+    "values compared that double": doubled("[1]", "[s, s]", 40, "s40 == s40"),
+    "values printed that double": doubled("[1]", "[s, s]", 40, '"%s".format([s40]) == ""'),
+    "values sought that double": doubled("[1]", "[s, s]", 40, "s40.indexOf(s39) == 1"),
+    "values flattened that double": doubled("[1]", "[s, s]", 40, "dyn(s40).flatten(100).size() > 0"),
+    "comprehensions within comprehensions": "".join(f"lists.range(1000).map(x{i}, " for i in range(5)) + "1" + ")" * 5,
+    "replacements": '"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")' * 30,
+    "texts from one text": bound(['"' + "b" * 3000 + '"', 's0.replace("b", s0)'], f"[{', '.join(['s1 + s0'] * 400)}]"),
+    "places of a number": '"%.99999999f".format([1.0])',
+    "a range": "lists.range(9000000000)",
+}
+
+
+def table(cases):
+    return pytest.mark.parametrize("case", cases.values(), ids=cases)
+
+
+@pytest.fixture(autouse=True)
+def _soon():
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < 20
+
+
+@table(ACCEPTED)
+def test_accepted(case):
+    assert compile(case, {}, {}).evaluate() is True
+
+
+@table(REFUSED)
+def test_refused(case):
+    expression, message = case
+    with pytest.raises(CompileError) as caught:
+        compile(expression, {}, {})
+    assert message in str(caught.value)
+
+
+@table(STOPPED)
+def test_stopped(case):
+    with pytest.raises(AbortedError, match="cost limit exceeded"):
+        compile(case, {}, {}).evaluate()
+
+
+@pytest.mark.parametrize("text", ['"\ud800".matches("a")', 'bytes("\ud800") == b""', '"\ud800".find("a") == ""'])
+def test_what_is_no_unicode_is_an_error(text):
+    with pytest.raises((CompileError, CelError)):
+        compile(text, {}, {}).evaluate()
+
+
+def test_the_room_for_recursion_is_given_back():
+    before = sys.getrecursionlimit()
+    compile(ACCEPTED["240 names"], {}, {}).evaluate()
+    assert sys.getrecursionlimit() == before

@@ -1,0 +1,73 @@
+"""The cost of expressions, as upstream's own tests give it.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/cost_test.go (v1.36), those cases in which no list or map is
+constant, which the API server's environment computes beforehand. What comprehensions cost is added up by hand.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kschedctl.cel.compiler import compile
+from kschedctl.cel.errors import CostLimitError
+
+COSTS = {
+    "'ABCDEFGHIJ abcdefghij'.lowerAscii()": 3,
+    "'ABCDEFGHIJ abcdefghij'.lowerAscii() == 'abcdefghij ABCDEFGHIJ'.lowerAscii()": 9,
+    "strings.quote('ABCDEFGHIJ abcdefghij')": 3,
+    "'abc 123 def 123'.replace('123', '456')": 3,
+    "'abc 123 def 123'.split(' ', 1)": 3,
+    "'abc 123 def 123'.substring(5, 8)": 2,
+    "'  abc 123 def 123  '.trim()": 2,
+    "'abc 123 def 123'.find('123')": 2,
+    "'abc 123 def 123'.findAll('123', 1)": 2,
+    'quantity("12Mi")': 1,
+    'quantity("200M") == quantity("0.2G") && quantity("0.2G") == quantity("200M")': 6,
+    'quantity("200M").compareTo(quantity("0.2G")) > 0': 4,
+    'quantity("50k").add(20).sub(quantity("100k")).sub(-50000).asInteger() > 0': 7,
+    'format.named("dns1123Label").value().validate("my-name")': 10,
+    'format.named("dns1123Label").value() == format.named("dns1123Label").value()': 5,
+    'semver("1234.56789012345.67890123456789")': 4,
+    'semver("1.0.0").compareTo(semver("1.2.3"))': 3,
+    # each of three: the condition 2, the step 1 for x, 1 for the result, 1 for the comparison; 1 for the result
+    "[1, 2, 3].all(x, x > 0)": 3 * 5 + 1,
+    # each of three: 1 for x, 1 for the sum, 10 for the list, 1 for the result, 1 for adding to it; 1 for the result
+    "[1, 2, 3].map(x, x + 1)": 3 * 14 + 1,
+    # 2 * 3² for the comparisons, 1 for the call, 10 for the list
+    "[1, 2, 3].distinct()": 29,
+    # 3 * 2 comparisons, 1 for the call
+    "sets.contains([1, 2, 3], [1, 2])": 7,
+}
+
+
+@pytest.mark.parametrize("expression", COSTS)
+def test_cost(expression):
+    program = compile(expression, {}, {})
+    program.evaluate()
+    assert program.cost == COSTS[expression]
+
+
+def loop(depth):
+    """Ten to a power of steps, and what they cost: 2 for each condition, 1 for each result asked for or given."""
+    return "".join(f"[0,1,2,3,4,5,6,7,8,9].all(x{i}, " for i in range(depth)) + "true" + ")" * depth
+
+
+def test_a_hundred_thousand_steps_are_within_the_limit():
+    program = compile(loop(5), {}, {})
+    assert program.evaluate() is True
+    assert 300_000 < program.cost < 1_000_000
+
+
+def test_a_million_steps_are_not():
+    with pytest.raises(CostLimitError, match="operation cancelled: actual cost limit exceeded"):
+        compile(loop(6), {}, {}).evaluate()
+
+
+def test_no_operator_absorbs_the_limit():
+    with pytest.raises(CostLimitError):
+        compile(f"{loop(6)} || true", {}, {}).evaluate()
+
+
+def test_what_is_too_expensive_is_not_begun():
+    with pytest.raises(CostLimitError):
+        compile("lists.range(999000).distinct().size() > 0", {}, {}).evaluate()
