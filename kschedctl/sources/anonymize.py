@@ -47,10 +47,10 @@ def anonymized(cluster: Cluster) -> Anonymized:
         parse_document(cluster.configuration)
     cluster = with_fields(cluster, pods=PodTable.of(cluster.pods))
     expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
-    rewriter = Rewriter(FIELDS, pseudonyms, Numbers.of(cluster), expressions)
-    _rewritten(cluster, rewriter)
+    numbers = Numbers.of(cluster)
+    _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     originals = pseudonyms.settle()
-    made = _rewritten(cluster, rewriter)
+    made = _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     return Anonymized(made, originals, (*_of_keys(pseudonyms.stays), *STAYS, *_of_expressions(expressions)))
 
 

@@ -81,8 +81,13 @@ def _image(rewriter: Rewriter, value: str, obj: Any) -> str:
     return f"{rewriter.name(repository)}:{tag if tag == LATEST else rewriter.name(tag)}"
 
 
-def _images(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
-    return tuple(_image(rewriter, item, obj) for item in value)
+def _images(rewriter: Rewriter, value: tuple[api.ContainerImage, ...], obj: Any) -> tuple[api.ContainerImage, ...]:
+    """Those on a node; most are on many."""
+    return tuple([rewriter.once(image) for image in value])
+
+
+def _image_names(rewriter: Rewriter, value: tuple[str, ...], obj: Any) -> tuple[str, ...]:
+    return tuple(_image(rewriter, name, obj) for name in value)
 
 
 def _driver(rewriter: Rewriter, value: str, obj: Any) -> str:
@@ -146,10 +151,6 @@ def _capacities(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[
 
 def _device_driver(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.expressions.driver(value, rewriter.name)
-
-
-def _counters(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
-    return {rewriter.name(key): item for key, item in value.items()}
 
 
 def _mapped(rewriter: Rewriter, value: Mapping[str, Any], obj: Any) -> dict[str, Any]:
@@ -278,9 +279,14 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.NodeAllocatableResourceClaimStatus: {"resource_claim_name": _name, "resources": _resources},
     api.PodStatus: {"nominated_node_name": _name, "allocated_resources": _resources},
     api.Taint: {"key": _key, "value": _value},
-    api.ContainerImage: {"names": _images},
+    api.ContainerImage: {"names": _image_names},
     api.NodeSpec: {"provider_id": _name},
-    api.NodeStatus: {"allocatable": _resources, "capacity": _resources, "conditions": _node_conditions},
+    api.NodeStatus: {
+        "images": _images,
+        "allocatable": _resources,
+        "capacity": _resources,
+        "conditions": _node_conditions,
+    },
     api.ServiceSpec: {"selector": _labels},
     api.ReplicationControllerSpec: {"selector": _labels},
     api.PodDisruptionBudgetStatus: {"disrupted_pods": _keys},
@@ -331,8 +337,8 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "conditions": _device_conditions,
     },
     api.DeviceClassSpec: {"extended_resource_name": _resource},
-    api.CounterSet: {"name": _name, "counters": _counters},
-    api.DeviceCounterConsumption: {"counter_set": _name, "counters": _counters},
+    api.CounterSet: {"name": _name, "counters": _keys},
+    api.DeviceCounterConsumption: {"counter_set": _name, "counters": _keys},
     api.DeviceTaint: {"key": _key, "value": _value},
     api.NodeAllocatableResourceMapping: {"capacity_key": _qualified},
     api.Device: {

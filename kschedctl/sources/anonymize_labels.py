@@ -107,19 +107,20 @@ def _all(cluster: Cluster) -> Iterator[Any]:
 
 
 def _structs(value: Any) -> Iterator[Any]:
-    """The value and everything in it that is a struct."""
+    """The value and everything in it that is a struct, but for images of nodes: many, and they have no keys."""
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:
             inner = getattr(value, name)
-            if isinstance(inner, Struct | tuple | dict):
+            if inner and isinstance(inner, Struct | tuple | dict) and name != "images":
                 yield from _structs(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _structs(inner)
-    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    elif isinstance(value, dict):
+        if any(isinstance(inner, Struct) for inner in value.values()):
+            yield from _structs(tuple(value.values()))
+    elif not isinstance(value, str | bytes) and isinstance(value, Iterable):
         for inner in value:
-            yield from _structs(inner)
+            if not isinstance(inner, str):
+                yield from _structs(inner)
 
 
 def _keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:

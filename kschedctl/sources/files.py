@@ -78,9 +78,16 @@ def is_dump(folder: str) -> bool:
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
     """The file, or ``stdin`` for ``-``, for reading, unpacked where it is gzip. Raises InputError."""
+    with open_raw(path, stdin) as (raw, first):
+        yield Reader(path, raw, first)
+
+
+@contextmanager
+def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
+    """The same as it is, and what was read of it already. Raises InputError."""
     try:
         with nullcontext(stdin or _stdin()) if path == STDIN else _opened(path) as raw:
-            yield Reader(path, raw, b"" if path == STDIN else _waited_for(raw.fileno()))
+            yield raw, b"" if path == STDIN else _waited_for(raw.fileno())
     except OSError as error:
         raise InputError(_reason(error), where=shown(path)) from None
 

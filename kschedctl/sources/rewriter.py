@@ -36,6 +36,13 @@ class Rewriter:
             pseudonyms.domain,
         )
         self.numbers, self.expressions = numbers, expressions
+        self._once: dict[Any, Any] = {}
+
+    def once(self, obj: Any) -> Any:
+        """The same as ``struct`` for what is hashable, and met often."""
+        if obj not in self._once:
+            self._once[obj] = self.struct(obj)
+        return self._once[obj]
 
     def struct(self, obj: Any) -> Any:
         """The struct with all that is in it."""

@@ -10,17 +10,16 @@ import os
 import re
 import stat
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import numpy as np
 
 from kschedctl.errors import InputError
-from kschedctl.sources.files import STDIN, shown
+from kschedctl.sources.files import STDIN, open_raw, shown
 
 MAGIC = b"PK\x03\x04"
 LARGEST_FILE = 1 << 30
@@ -33,7 +32,7 @@ _LEVEL = 6
 _HEAD = 512
 _FIRST_FORMAT = re.compile(rb'\{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":(\d+),')
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the least that zip knows: the header says when it was written
-_BLOCK = 1 << 18
+_BLOCK = 1 << 16
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, MemoryError, RecursionError),
     *(ValueError, KeyError, IndexError, OverflowError, NotImplementedError, RuntimeError),
@@ -86,12 +85,12 @@ def _weight(data: bytes) -> int:
     >>> _weight(bytes([0x92, 0x80, 0xA1, 0x61])) == BYTES_OF_MAP + 2 * BYTES_OF_OTHER
     True
     """
-    found = np.frombuffer(data, np.uint8)
+    found = np.frombuffer(data, np.int8)  # what begins an object is from 0x80 on: negative; up to 0x8f a map
     maps = others = 0
     for start in range(0, len(found), _BLOCK):
         block = found[start : start + _BLOCK]
-        others += int(np.count_nonzero(block & 0x80))
-        maps += int(np.count_nonzero((block & 0xF0) == 0x80))
+        others += int(np.count_nonzero(block < 0))
+        maps += int(np.count_nonzero(block < 0x90 - 0x100))
     return BYTES_OF_MAP * maps + BYTES_OF_OTHER * (others - maps)
 
 
@@ -114,19 +113,16 @@ def open_archive(path: str) -> Iterator[Archive]:
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[BinaryIO, int]]:
     """A file in which one can seek, and its size."""
-    try:
-        with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-            head = file.read(_HEAD)
-            if path != STDIN and stat.S_ISREG((found := os.fstat(file.fileno())).st_mode):
-                _check(head, found.st_size, path)
-                yield file, found.st_size
-            else:
-                _check(head, len(head), path)
-                data = head + file.read(LARGEST_FILE)
-                _check(head, len(data), path)
-                yield io.BytesIO(data), len(data)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise InputError((getattr(error, "strerror", None) or str(error)).lower(), where=shown(path)) from None
+    with open_raw(path) as (file, first):
+        head = first + file.read(_HEAD)
+        if path != STDIN and stat.S_ISREG((found := os.fstat(file.fileno())).st_mode):
+            _check(head, found.st_size, path)
+            yield file, found.st_size
+        else:
+            _check(head, len(head), path)
+            data = head + file.read(LARGEST_FILE)
+            _check(head, len(data), path)
+            yield io.BytesIO(data), len(data)
 
 
 def _check(head: bytes, size: int, path: str) -> None:

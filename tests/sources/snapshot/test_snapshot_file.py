@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
+import threading
 import tracemalloc
 import zipfile
 from collections import Counter
@@ -228,6 +230,24 @@ def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
 def test_devices_are_no_snapshots(device: str) -> None:
     with pytest.raises(InputError, match=f"{device}: no snapshot"):
         read_snapshot(device)
+
+
+def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = small_snapshot(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: nobody writes to this pipe"):
+        read_snapshot(str(tmp_path / "pipe"))
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
+    writer.start()
+    assert len(read_snapshot(str(tmp_path / "pipe")).nodes) == 1
+    writer.join()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert len(read_snapshot("-").nodes) == 1
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input: closed"):
+        read_snapshot("-")
 
 
 def small_snapshot(folder: Path) -> bytes:
