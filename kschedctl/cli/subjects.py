@@ -73,7 +73,7 @@ def of_keys(world: World, keys: Sequence[Owner]) -> list[StandIn]:
                 assert pod is not None
                 found.append(StandIn(scheduler, scheduler.view.stored(pod)))
             else:
-                found += of_workload(world.cluster, key, world.stored.get(key))
+                found += of_workload(world.cluster, key, world.template(key))
     return found
 
 

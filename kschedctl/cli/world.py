@@ -24,7 +24,7 @@ from kschedctl.studies.edits import Owner
 
 @dataclass(frozen=True)
 class World:
-    """``manifests`` are to be created, ``stored`` are workloads of the cluster as files hold them.
+    """``manifests`` are to be created, ``stored`` are workloads of the cluster as files hold them, read when needed.
 
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
     stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
@@ -33,12 +33,16 @@ class World:
 
     cluster: Cluster
     manifests: dict[Owner, Struct] = field(default_factory=dict)
-    stored: dict[Owner, Struct] = field(default_factory=dict)
+    stored: dict[Owner, Manifest] = field(default_factory=dict)
     asked: tuple[Owner, ...] = ()
     places: dict[str, str] = field(default_factory=dict)
     around: bool = False
     written: dict[Owner, Manifest] = field(default_factory=dict)
     namespace: str | None = None
+
+    def template(self, owner: Owner) -> Struct | None:
+        """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""
+        return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
 
 
 def read_world(source: Source, namespace: str | None) -> World:
@@ -70,14 +74,14 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
     with_nodes = found.origins.files_of("Node")
     apart = [m for m in found.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_typed(m, namespace) for m in apart]
-    stored = [_typed(m, namespace) for m in found.stored if makes_pods(m.document)]
+    stored = {_owner(m, namespace): m for m in found.stored if makes_pods(m.document)}
     objects = {kind: _placed(kind, some, namespace) for kind, some in found.objects.items()}
     taken = {_key(m.document["metadata"]) for m in apart if m.document["kind"] == "Pod"}
     pods = [p for p in found.objects.get("Pod", ()) if (p.metadata.namespace, p.metadata.name) not in taken]  # type: ignore[attr-defined]
     objects["Pod"] = _placed("Pod", pods, namespace)
-    printed = [m for m in stored if not own or not m.place.path]  # the lists of a dump are the cluster's
-    asked = [m for m in (*manifests, *printed) if not own or m.place.file not in with_nodes]
-    keys = [identity(m.struct) for m in asked]
+    printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
+    told = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
+    keys = [key for key, place in told.items() if not own or place.file not in with_nodes]
     if own:
         tell_hooks(found)
         cluster = cluster_of(source, found, objects)
@@ -91,9 +95,9 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
     return World(
         cluster,
         {identity(m.struct): m.struct for m in manifests},
-        {identity(m.struct): m.struct for m in stored},
+        stored,
         tuple(dict.fromkeys(keys)),
-        {title(m.struct): str(m.place) for m in (*manifests, *stored)},
+        {title(m.struct): str(m.place) for m in manifests},
         around=not own,
         written={identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
         namespace=namespace,
@@ -122,6 +126,12 @@ def _typed(manifest: Manifest, namespace: str | None) -> _Workload:
     meta = struct.metadata
     named = msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
     return _Workload(namespaced(msgspec.structs.replace(struct, metadata=named)), manifest.place)
+
+
+def _owner(manifest: Manifest, namespace: str | None) -> Owner:
+    """Whose manifest it is; that of an API server names namespace and name."""
+    within, name = map(str, _key(manifest.document["metadata"]))
+    return str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name
 
 
 def _placed(kind: str, objects: Iterable[Any], namespace: str | None) -> list[Any]:

@@ -303,3 +303,13 @@ def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:
     pods = [pod(f"web-5f-{i}", nodeName="n1") for i in range(5)]
     _, _, err = run("explain", "web", "-f", write(node("n1"), *pods, pod("web-zz", namespace="shop")))
     assert "did you mean shop/web-zz or" in err
+
+
+@pytest.mark.parametrize("fault", [{"spec": 5}, {"metadata": {"name": ["x"], "uid": "u"}}, {"metadata": {"uid": "u"}}])
+def test_workloads_of_a_dump_are_looked_at_when_they_are_asked_about(run: Run, write: Write, fault: Json) -> None:
+    stored = workload("Deployment", uid="u") | fault
+    cluster = write(node("n1"), pod("stuck", "9"), stored)
+    assert run("explain", "stuck", "-f", cluster).code == 1
+    assert run("explain", "-A", "-f", cluster).code == 1
+    code, _, err = run("explain", "-f", write(stored, name="m.json"), "--demo")
+    assert (code, err.count("\n")) == (2, 1)
