@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
@@ -52,7 +52,8 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        steps = with_more_nodes(asked.cluster, step, chosen, gone=False, seed=run.seed, sampling=run.sampling)
+        again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+        steps = with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
         return replace(report, next=scenario(asked.source, run, steps))
 
     return answer(run, result, clusters(source), ask, lambda report: report.safe)

@@ -57,4 +57,5 @@ def _remedy(report: Failures, cluster: Cluster, run: Run) -> Mapping[str, Any] |
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, gone=True, seed=run.seed, sampling=run.sampling)
+    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, gone=True, **again)

@@ -23,13 +23,11 @@ from kschedctl.render.page import (
 from kschedctl.render.preemption import preemption_section
 from kschedctl.render.reservations import reservations_section
 from kschedctl.render.scores import scores_section
-from kschedctl.render.sections import not_known_lines, not_replayed_lines, upstream_fault_lines
+from kschedctl.render.sections import ROOMY, not_known_lines, not_replayed_lines, upstream_fault_lines
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
 GROUPS_SHOWN = 10
-ROOMY = 140
-"""From this width on facts have a column of their own that is wide enough to read."""
 FOR_GOOD = "UnschedulableAndUnresolvable"
 TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
 

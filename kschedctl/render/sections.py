@@ -24,6 +24,8 @@ from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 ROWS_SHOWN = 25
+ROOMY = 140
+"""From this width on facts have a column of their own that is wide enough to read."""
 
 
 def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
@@ -62,17 +64,24 @@ def next_section(commands: Sequence[str], title: str = "Next") -> Page:
 
 
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
-    """The pods without a node, with kube-scheduler's reasons."""
+    """The pods without a node, with kube-scheduler's reasons: beside the workload, or beneath it for want of room."""
     if not groups:
         return ()
     shown, note = first_rows(groups, style, ROWS_SHOWN)
-    columns = (Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why"))
-    return section("Not scheduled", Table(columns, tuple(_unplaced(group, style) for group in shown), note))
+    if style.width >= ROOMY:
+        columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why")]
+    else:
+        columns = [Column("pods", right=True), Column("workload and why")]
+    return section("Not scheduled", Table(tuple(columns), tuple(_unplaced(group, style) for group in shown), note))
 
 
 def _unplaced(group: UnplacedPods, style: Style) -> tuple[Cell | Stack, ...]:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    return (f"{len(group.pods):,}", group.workload, Marked(group.verdict, Tone.BAD), Stack((group.message, pods)))
+    number, verdict = f"{len(group.pods):,}", Marked(group.verdict, Tone.BAD)
+    if style.width >= ROOMY:
+        return (number, group.workload, verdict, Stack((group.message, pods)))
+    why = f"{group.verdict}: {group.message}" if group.message else group.verdict
+    return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods)))
 
 
 def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
