@@ -20,7 +20,7 @@ Faults = list[tuple[int, str]]
 
 _CONSTANTS: dict[str, Callable[[Value], object]] = {
     "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _fail(),
-    "timestamp": to_timestamp,
+    "timestamp": lambda value: to_timestamp(value) if type(value) in (str, int) else _fail(),
     "matches": lambda value: regular_expressions.check(value) if isinstance(value, str) else None,
 }
 

@@ -48,6 +48,8 @@ TRUE = {
     "%s of a double is Go's g": '"%s".format([1e30]) == "1e+30" && "%s".format([1.0 / 0.0]) == "+Inf"',
     "%f groups thousands": '"%f".format([1234567.5]) == "1,234,567.500000" && "%.1f".format([0.25]) == "0.2"',
     "%e has a power of ten": '"%e".format([1234.5]) == "1.234500\\u202f\\u00d7\\u202f10\\u2070\\u00b3"',
+    "zero has no sign": '"%f".format([-0.0]) == "0.000000"',
+    "within lists types are names": '"%s".format([[type(1)]]) == "[int]"',
     "within lists texts are quoted": '"%s".format([[1, 2, "a"]]) == "[1, 2, \\"a\\"]"',
     "within lists doubles have six places": '"%s".format([[1.5]]) == "[1.500000]"',
     "maps print sorted": r'"%s".format([{"b": 1, "a": 2}]) == "{\"a\":2, \"b\":1}" && '
@@ -131,6 +133,7 @@ COMPILE_ERRORS = {
         "program instantiation failed: type conversion error",
     ),
     "constant times are": ('false && duration("1d") == duration("1s")', "<input>:1:19: invalid duration argument"),
+    "null is no time": ("timestamp(null) == timestamp(0)", "<input>:1:11: invalid timestamp argument"),
     "constant patterns are compiled": (
         'false && "a".find("[") == ""',
         "program instantiation failed: error parsing regexp",

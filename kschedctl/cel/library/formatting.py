@@ -136,6 +136,7 @@ def _floating(clause: Clause, value: Value) -> str:
         return "∞" if value > 0 else "-∞"
     if precision > _MAX_PRECISION:
         raise CostLimitError
+    value += 0.0  # which makes -0.0 a zero without sign, as upstream prints it
     if clause.verb == "f":
         return f"{value:,.{precision}f}"
     mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
@@ -188,5 +189,4 @@ _LITERALS: Mapping[type, Callable[[Any], str]] = {
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
     Duration: lambda value: f'duration("{seconds(value)}s")',
     Timestamp: lambda value: f'timestamp("{written(value)}")',
-    TypeValue: lambda value: f"type({value.name})",
 }

@@ -17,6 +17,7 @@ from kschedctl.cel.library.quantities import quantity
 from kschedctl.cel.library.versions import version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, type_name
+from kschedctl.scheduler.dynamic_resources.allowance import Allowance
 
 _DEVICE = "kubernetes.DRADevice"
 
@@ -51,22 +52,6 @@ class Input:
         return cls(Map(fields.items()))
 
 
-@dataclass
-class Allowance:
-    """What selectors may cost for all devices together, where they are not cheap.
-
-    Upstream gives up on a node after ten seconds; this ends at the same place every time.
-    """
-
-    left: int = 30_000_000
-    cheap: int = 10_000
-
-    def take(self, program: compiler.Program) -> None:
-        """Count the last evaluation of a program."""
-        total = program.cost + program.work
-        self.left -= total if total > self.cheap else 0
-
-
 @dataclass(frozen=True)
 class Selector:
     """A compiled expression."""
@@ -83,7 +68,7 @@ class Selector:
             raise EvaluationError(str(error)) from None
         finally:
             if allowance is not None:
-                allowance.take(self.program)
+                allowance.take(self.program.cost + self.program.work)
 
 
 @lru_cache(maxsize=1024)

@@ -19,8 +19,8 @@ from kschedctl.api.objects import Device, DeviceClass, NodeSelector, ResourceCla
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
-from kschedctl.scheduler.dynamic_resources import cel
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, gather
+from kschedctl.scheduler.dynamic_resources.allowance import Allowance
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.pools import (
     IndexedSlice,
@@ -49,7 +49,7 @@ class Inventory:
         self._kind_ids: dict[bytes, int] = {}
         self._twin_ids: dict[bytes, int] = {}
         self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
-        self._allowance = cel.Allowance()
+        self._allowance = Allowance()
         self._masks: dict[bytes, Bools] = {}
         self._pools: dict[tuple[int, ...], Pool | None] = {}
         self._by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
@@ -210,6 +210,8 @@ class Inventory:
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
         """The verdict, or what went wrong."""
+        from kschedctl.scheduler.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
+
         lists = self.features.list_attributes
         try:
             selector = cel.compile_selector(expression, lists)
