@@ -112,7 +112,7 @@ FAULTS: dict[str, tuple[Response, str]] = {
     "deep": (Response(body=b'{"x":' + b"[" * 1_000_000), "it is nested too deeply"),
     "deep items": (Response(body=LIST % (b'[{"x":' + b"[" * 100_000)), "it is nested too deeply"),
     "deep nulls": (
-        Response(body=LIST % (b'[{"metadata":{"labels":null},"x":' + b"[" * 500 + b"]" * 500 + b"}]")),
+        Response(body=LIST % (b'[{"metadata":{"labels":null},"x":' + b"[" * 1500 + b"]" * 1500 + b"}]")),
         "it is nested too deeply",
     ),
     "items of another type": (Response(body=LIST % b"5"), "nodes of another shape"),
