@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -17,9 +18,12 @@ from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
+from kschedctl.sources.field_names import POD_HOLDERS
 from kschedctl.sources.place import Place
 from kschedctl.sources.read import ReadResult, read
 from kschedctl.studies.edits import Owner
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
         cluster = cluster_of(source, found, objects)
     else:
         tell_left_out(found)
+        _tell_taken_in(found)
         keys += [("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
         cluster = replace(cluster.with_objects(objects), gaps=gaps)
@@ -102,6 +107,14 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
         written={identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
         namespace=namespace,
     )
+
+
+def _tell_taken_in(found: ReadResult) -> None:
+    """Say what is not explained itself, but is in the cluster now."""
+    others = {kind: objects for kind, objects in found.objects.items() if kind not in POD_HOLDERS and objects}
+    if others:
+        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())
+        log.warning("note: not explained, but taken into account: %s", counts)
 
 
 class _Workload(NamedTuple):
