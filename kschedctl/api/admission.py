@@ -9,7 +9,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import LabelSelector, Pod, PodAffinity, PodAffinityTerm, SelectorRequirement
+from kschedctl.api.objects import (
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    SelectorRequirement,
+    TopologySpreadConstraint,
+)
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
@@ -27,11 +34,14 @@ def merge_affinity_label_keys(pod: Pod) -> Pod:
 
 def merge_spread_label_keys(pod: Pod) -> Pod:
     """matchLabelKeys of topology spread constraints become In requirements on the pod's own label values."""
-    constraints = tuple(
-        replace(c, label_selector=_require(c.label_selector, c.match_label_keys, "In", pod.metadata.labels))
-        for c in pod.spec.topology_spread_constraints
-    )
+    constraints = tuple(merged_label_keys(c, pod.metadata.labels) for c in pod.spec.topology_spread_constraints)
     return replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints)) if constraints else pod
+
+
+def merged_label_keys(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> TopologySpreadConstraint:
+    """One of the constraints of a pod with these labels."""
+    selector = _require(constraint.label_selector, constraint.match_label_keys, "In", labels)
+    return replace(constraint, label_selector=selector)
 
 
 def _merge_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:

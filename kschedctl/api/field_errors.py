@@ -39,10 +39,19 @@ Found = Iterator["FieldError"]
 
 
 class FieldError(NamedTuple):
-    """Why the API server refuses an object; ``body`` is all that it says behind the path."""
+    """Why the API server refuses an object; ``body`` is all that it says behind the path.
+
+    ``at``: the field that is to blame, where the path is another one, or none that there is.
+    """
 
     path: Path
     body: str
+    at: Path = ()
+
+    @property
+    def field(self) -> Path:
+        """Where to look in the object."""
+        return self.at or self.path
 
     def __str__(self) -> str:
         return f"{path_text(self.path)}: {self.body}"

@@ -12,6 +12,7 @@ from kschedctl.lint.rules import (
     preemption,
     priority_classes,
     priority_use,
+    refused,
     requests,
     special,
     spread_circumstances,
@@ -23,6 +24,7 @@ from kschedctl.lint.rules import (
 from kschedctl.lint.world import World
 
 FAMILIES = {
+    "What the API server refuses": (refused,),
     "Priority": (priority_classes, priority_use, preemption),
     "Topology spread": (spread_fields, spread_cluster, spread_circumstances),
     "Affinity": (affinity,),

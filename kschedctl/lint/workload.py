@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.field_errors import FieldError
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
@@ -122,6 +123,14 @@ class Workload:
         """At a field of the pod's spec."""
         return Problem(self.subject, (*self.at, "spec", *path), message, fix)
 
+    def at_field(self, *path: str | int) -> Path:
+        """A field of the pod's spec, from the root of the object."""
+        return (*self.at, "spec", *path)
+
+    def refused(self, faults: Iterable[FieldError]) -> Iterator[Problem]:
+        """What the API server refuses, in its words; the paths begin at the root of the object."""
+        return (Problem(self.subject, fault.field, str(fault)) for fault in faults)
+
     def selected_by(self, selector: Selector) -> bool:
         return selector.matches(self.labels)
 
@@ -154,7 +163,7 @@ def scaled(value: Any, total: int, *, up: bool) -> int:
 def workload_of(subject: Subject) -> Workload | None:
     """The workload that a manifest stands for, if it is one. Raises InvalidFieldError."""
     at = TEMPLATES.get(subject.kind)
-    if at is None or not _in_core_group(subject):
+    if at is None or not in_core_group(subject):
         return None
     template = subject.document
     for step in at:
@@ -187,7 +196,7 @@ def _strategy(subject: Subject) -> UpdateStrategy:
     return typed_at(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
 
 
-def _in_core_group(subject: Subject) -> bool:
+def in_core_group(subject: Subject) -> bool:
     """Not a custom resource that only shares the kind's name."""
     group = str(subject.document.get("apiVersion") or "v1").rpartition("/")[0]
     return group in ("", "apps", "batch", "extensions")

@@ -13,12 +13,14 @@ from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.quantity import QuantityError
+from kschedctl.api.validation.options import Options
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.rule import Place, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
+from kschedctl.scheduler.validation_options import validation_options
 
 TYPED: dict[str, type[api.Struct]] = {
     "PriorityClass": api.PriorityClass,
@@ -86,6 +88,11 @@ class World:
             for kind in TYPED
         }
         return cls(tuple(cluster_workloads(cluster)), items, cluster)
+
+    @cached_property
+    def validation_options(self) -> Options:
+        """The feature gates of the cluster, without one those of v1.36."""
+        return validation_options(self.cluster) if self.cluster is not None else Options()
 
     @cached_property
     def facts(self) -> Facts:

@@ -20,11 +20,10 @@ from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
-from kschedctl.api.validation.options import Options
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.lint.workload import ADDED_LABELS
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.validation_options import validation_options
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 """The namespaces that the API server makes itself."""
@@ -63,23 +62,11 @@ def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, names
     """
     kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
     wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
-    faults = errors(kind, found, options(cluster))
-    wrong += [Refusal(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.path) for e in faults]
+    faults = errors(kind, found, validation_options(cluster))
+    wrong += [Refusal(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
     for template, path in pod_templates(kind, found):
         wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
     return wrong
-
-
-def options(cluster: Cluster) -> Options:
-    """The feature gates that validation asks for, as the cluster has them."""
-    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-    return Options(
-        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
-        selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
-        pod_level_resources=gates.enabled("PodLevelResources"),
-        container_restart_rules=gates.enabled("ContainerRestartRules"),
-        user_namespaces_host_network=gates.enabled("UserNamespacesHostNetworkSupport"),
-    )
 
 
 def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Refusal]:
@@ -104,8 +91,8 @@ def _of_pod(
     if kind != "Pod" and faultless:
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in errors("Pod", made, options(cluster)):
-            yield Refusal(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.path))
+        for error in errors("Pod", made, validation_options(cluster)):
+            yield Refusal(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
 def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,13 @@ from kschedctl.errors import InputError
 from kschedctl.lint.settings import SCHEMA_FILE, parse_settings, schema_text
 
 ROOT = Path(__file__).parents[2]
-BAD = "kind: Pod\nmetadata: {name: a}\nspec: {nodeSelector: {beta.kubernetes.io/os: linux}, containers: []}\n"
+BAD = """\
+kind: Pod
+metadata: {name: a}
+spec:
+  nodeSelector: {beta.kubernetes.io/os: linux}
+  containers: [{name: c, image: web, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+"""
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
@@ -50,7 +56,7 @@ def test_the_action_annotates_and_writes_sarif(folder: Path) -> None:
     assert all(f"inputs.{name.lower()} " in value for name, value in step["env"].items())
     done = shell(step["run"], folder, PATHS="bad.yaml good.yaml", ARGS="--fail-on warning", SARIF="out.sarif")
     assert done.returncode == 1
-    assert done.stdout.startswith("::warning file=bad.yaml,line=3,")
+    assert done.stdout.startswith("::warning file=bad.yaml,line=4,")
     assert len(json.loads((folder / "out.sarif").read_text())["runs"][0]["results"]) == 1
     assert shell(step["run"], folder, PATHS="good.yaml", ARGS="", SARIF="").returncode == 0
 

@@ -21,12 +21,13 @@ metadata:
   name: web
 spec:
   replicas: 2
+  selector: {matchLabels: {app: web}}
   template:
     metadata: {labels: {app: web}}
     spec:
       nodeSelector:
         beta.kubernetes.io/os: linux
-      containers: [{name: web, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+      containers: [{name: web, image: web, resources: {requests: {cpu: 1, memory: 1Gi}}}]
 """
 NODE = """\
 kind: Node
@@ -208,8 +209,8 @@ def test_pods_of_controllers_are_left_to_their_templates(run: Run, tmp_path: Pat
     ("change", "line", "path"),
     [
         (("replicas: 2", 'replicas: "2"'), 6, "spec.replicas"),
-        (("cpu: 1,", "cpu: one,"), 12, "spec.template.spec.containers[0].resources.requests.cpu"),
-        (("{name: web, r", "{name: 7, r"), 12, "spec.template.spec.containers[0].name"),
+        (("cpu: 1,", "cpu: one,"), 13, "spec.template.spec.containers[0].resources.requests.cpu"),
+        (("{name: web, i", "{name: 7, i"), 13, "spec.template.spec.containers[0].name"),
     ],
 )
 def test_wrong_types_are_findings(run: Run, tmp_path: Path, change: tuple[str, str], line: int, path: str) -> None:

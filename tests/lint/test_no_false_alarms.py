@@ -56,7 +56,7 @@ spec:
         topologyKey: kubernetes.io/hostname
         whenUnsatisfiable: ScheduleAnyway
         labelSelector: {matchLabels: {app: web}}
-      containers: [{name: web, resources: {requests: {cpu: 100m, memory: 64Mi}}}]
+      containers: [{name: web, image: web, resources: {requests: {cpu: 100m, memory: 64Mi}}}]
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -71,6 +71,7 @@ kind: StatefulSet
 metadata: {name: db, namespace: shop}
 spec:
   replicas: 3
+  selector: {matchLabels: {app: db}}
   template:
     metadata: {labels: {app: db}}
     spec:
@@ -80,10 +81,10 @@ spec:
           requiredDuringSchedulingIgnoredDuringExecution:
           - topologyKey: kubernetes.io/hostname
             labelSelector: {matchLabels: {app: db}}
-      containers: [{name: db, resources: {requests: {cpu: 100m, memory: 64Mi}}}]
+      containers: [{name: db, image: db, resources: {requests: {cpu: 100m, memory: 64Mi}}}]
   volumeClaimTemplates:
   - metadata: {name: data}
-    spec: {accessModes: [ReadWriteOnce]}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -97,21 +98,27 @@ apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent, namespace: shop}
 spec:
+  selector: {matchLabels: {app: agent}}
   template:
     metadata: {labels: {app: agent}}
     spec:
       priorityClassName: shop
       tolerations: [{operator: Exists}]
-      containers: [{name: agent, ports: [{hostPort: 80}], resources: {requests: {cpu: 10m, memory: 8Mi}}}]
+      containers:
+      - name: agent
+        image: agent
+        ports: [{containerPort: 80, hostPort: 80}]
+        resources: {requests: {cpu: 10m, memory: 8Mi}}
 ---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: one, namespace: shop}
 spec:
   replicas: 1
+  selector: {matchLabels: {app: one}}
   template:
     metadata: {labels: {app: one}}
-    spec: {containers: [{name: one, resources: {requests: {cpu: 10m, memory: 8Mi}}}]}
+    spec: {containers: [{name: one, image: one, resources: {requests: {cpu: 10m, memory: 8Mi}}}]}
 ---
 apiVersion: batch/v1
 kind: CronJob
@@ -123,7 +130,9 @@ spec:
       parallelism: 3
       template:
         metadata: {labels: {app: nightly}}
-        spec: {containers: [{name: nightly, resources: {requests: {cpu: 10m, memory: 8Mi}}}]}
+        spec:
+          restartPolicy: OnFailure
+          containers: [{name: nightly, image: nightly, resources: {requests: {cpu: 10m, memory: 8Mi}}}]
 ---
 apiVersion: v1
 kind: ConfigMap

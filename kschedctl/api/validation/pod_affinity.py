@@ -28,8 +28,9 @@ def _term(term: PodAffinityTerm, path: Path) -> Found:
     """Upstream: validatePodAffinityTerm; it says ``namespace`` where the field is called namespaces."""
     yield from label_selector(term.label_selector, (*path, "labelSelector"))
     yield from label_selector(term.namespace_selector, (*path, "namespaceSelector"))
-    for name in term.namespaces:
-        yield from names.check((*path, "namespace"), name, names.dns_label)
+    for i, name in enumerate(term.namespaces):
+        faults = names.check((*path, "namespace"), name, names.dns_label)
+        yield from (fault._replace(at=(*path, "namespaces", i)) for fault in faults)
     yield from label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         yield required((*path, "topologyKey"), "can not be empty")
@@ -53,7 +54,9 @@ def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSel
         seen = set(selector.match_labels)
         for expression in selector.match_expressions:
             if expression.key in index and expression.key in seen:
-                yield invalid((*path, index[expression.key]), expression.key, IN_BOTH)
+                number = index[expression.key]
+                fault = invalid((*path, number), expression.key, IN_BOTH)
+                yield fault._replace(at=(*path, "matchLabelKeys", number))
             seen.add(expression.key)
     for i, key in enumerate(match):
         if key in mismatch:

@@ -38,7 +38,8 @@ def toleration_seconds(toleration: Toleration, path: Path) -> Found:
     """tolerationSeconds of the toleration at the path, which delay evictions only."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         only = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield invalid((*path, "effect"), Named(toleration.effect), only)
+        fault = invalid((*path, "effect"), Named(toleration.effect), only)
+        yield fault._replace(at=(*path, "tolerationSeconds"))
 
 
 def _value(toleration: Toleration, path: Path, options: Options) -> Found:
@@ -47,10 +48,11 @@ def _value(toleration: Toleration, path: Path, options: Options) -> Found:
     match toleration.operator:
         case "Equal" | "":
             if problems := names.label_value(value):
-                yield invalid(at, value, ";".join(problems))
+                yield invalid(at, value, ";".join(problems))._replace(at=(*path, "value"))
         case "Exists":
             if value:
-                yield invalid(at, value, "value must be empty when `operator` is 'Exists'")
+                fault = invalid(at, value, "value must be empty when `operator` is 'Exists'")
+                yield fault._replace(at=(*path, "value"))
         case "Lt" | "Gt" as comparison:
             if options.comparison_operators:
                 yield from _number(value, (*path, "value"))

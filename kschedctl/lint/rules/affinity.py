@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kschedctl.api.validation.node_affinity import weight
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule
 from kschedctl.lint.terms import PREFERRED, anti_affinity_terms, pod_terms, required_terms
@@ -56,10 +57,8 @@ def weight_range(world: World) -> Iterator[Problem]:
         for name, part in parts:
             preferred: tuple[Any, ...] = part.preferred_during_scheduling_ignored_during_execution if part else ()
             for i, term in enumerate(preferred):
-                if not 1 <= term.weight <= 100:
-                    yield workload.problem(
-                        ("affinity", name, PREFERRED, i, "weight"), f"{term.weight} is not in 1 to 100"
-                    )
+                at = workload.at_field("affinity", name, PREFERRED, i, "weight")
+                yield from workload.refused(weight(term.weight, at))
 
 
 def anti_affinity_over_domains(world: World) -> Iterator[Problem]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
-from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_counted, is_native, readable
+from kschedctl.api.field_errors import Key
+from kschedctl.api.resource_names import CPU, MEMORY, PODS, readable
+from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import Amounts, Bools, holds
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
@@ -39,9 +42,8 @@ def unknown_resource(world: World) -> Iterator[Problem]:
             for i, container in enumerate(containers):
                 for part in ("requests", "limits"):
                     for name in getattr(container.resources, part):
-                        if is_native(name) and "/" not in name and not is_counted(name):
-                            message = f"{name} is no resource: names of extended resources have a domain"
-                            yield workload.problem((field, i, "resources", part, name), message)
+                        at = workload.at_field(field, i, "resources", part, Key(name))
+                        yield from workload.refused(islice(resource_name(name, at), 1))
 
 
 def ephemeral_missing(world: World) -> Iterator[Problem]:
@@ -179,7 +181,7 @@ RULES = (
         "rq-unknown-resource",
         ERROR,
         unknown_resource,
-        summary="Request of a resource without a domain",
+        summary="Request of a resource that no container may ask for",
         why="The API server refuses containers with such names; the scheduler would ignore them.",
         fix="Write the full name, such as nvidia.com/gpu",
         source=f"{doc.REQUESTS}; {doc.VALIDATION}",

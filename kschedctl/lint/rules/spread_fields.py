@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.admission import merged_label_keys
+from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.api.validation.selectors import label_selector
+from kschedctl.api.validation.spread import match_label_keys, min_domains
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import pod_terms
@@ -65,10 +68,8 @@ def _elsewhere(world: World, workload: Workload, selector: Selector) -> list[Wor
 
 def selector_invalid(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
-        try:
-            from_label_selector(constraint.label_selector)
-        except SelectorError as error:
-            yield workload.problem((*path, "labelSelector"), error.what)
+        faults = label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
+        yield from workload.refused(faults)
 
 
 def wrong_key(world: World) -> Iterator[Problem]:
@@ -85,24 +86,15 @@ def wrong_key(world: World) -> Iterator[Problem]:
 
 def min_domains_soft(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
-        if constraint.min_domains is not None and constraint.when_unsatisfiable != HARD:
-            yield workload.problem((*path, "minDomains"), f"minDomains is only allowed with whenUnsatisfiable: {HARD}")
+        yield from workload.refused(min_domains(constraint, workload.at_field(*path)))
 
 
 def label_keys_invalid(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
-        if not constraint.match_label_keys:
-            continue
-        if constraint.label_selector is None:
-            yield workload.problem(
-                (*path, "matchLabelKeys"), "matchLabelKeys is only allowed together with labelSelector"
-            )
-            continue
-        selector = constraint.label_selector
-        selected = {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
-        for i, key in enumerate(constraint.match_label_keys):
-            if key in selected and key in _labels(workload):
-                yield workload.problem((*path, "matchLabelKeys", i), f"{key} is in labelSelector too")
+        labels = dict.fromkeys(_labels(workload), "")
+        options = world.validation_options
+        created = merged_label_keys(constraint, labels) if options.selector_merge else constraint
+        yield from workload.refused(match_label_keys(created, workload.at_field(*path), options))
 
 
 def label_keys_missing(world: World) -> Iterator[Problem]:
@@ -189,7 +181,7 @@ RULES = (
         "ts-min-domains-soft",
         ERROR,
         min_domains_soft,
-        summary="minDomains together with ScheduleAnyway",
+        summary="minDomains below 1, or together with ScheduleAnyway",
         why="The API server refuses the pods.",
         fix="Remove minDomains, or set whenUnsatisfiable: DoNotSchedule",
         source=f"{doc.SPREAD}; {doc.VALIDATION}",
@@ -198,7 +190,7 @@ RULES = (
         "ts-mlk-without-selector",
         ERROR,
         label_keys_invalid,
-        summary="matchLabelKeys without labelSelector, or with the same key in it",
+        summary="matchLabelKeys without labelSelector, or with a key that is in it or is no label",
         why="The API server refuses the pods, where a template with the same key in both is still accepted.",
         fix="Add a labelSelector, and leave out of it the keys in matchLabelKeys",
         source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",

@@ -9,6 +9,7 @@ import numpy as np
 from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import tolerated, tolerates
+from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import REPELLING, Bools
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
@@ -61,9 +62,7 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
 def seconds_on_no_schedule(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for i, toleration in enumerate(workload.spec.tolerations):
-            if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
-                message = f"tolerationSeconds with effect {toleration.effect or '(any)'}, not NoExecute"
-                yield workload.problem(("tolerations", i, "tolerationSeconds"), message)
+            yield from workload.refused(toleration_seconds(toleration, workload.at_field("tolerations", i)))
 
 
 def taint_nobody_tolerates(world: World) -> Iterator[Problem]:

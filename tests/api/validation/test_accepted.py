@@ -1,0 +1,69 @@
+"""What API servers accepted is not refused: a false refusal is worse than a miss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from golden_cases import FAMILIES, family_lines
+from test_recordings import DUMP, PENDING, PLACED
+from written_manifests import Json, refused
+
+from kschedctl.api.validation.manifests import KINDS
+from kschedctl.cluster import Cluster, flatten
+from kschedctl.scheduler.validation_options import validation_options
+
+CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
+INVENTED = {
+    "basic-resources": ("doesn't follow extended resource name standard",),
+    "config": ("hostPort: ", "exists in both matchLabelKeys and labelSelector"),
+    "declaredfeatures": ("spec.hostNetwork: Forbidden: when `hostUsers` is false",),
+    "edge": ("exists in both matchLabelKeys and labelSelector",),
+    "mixed": (
+        *("hostPort: ", "exists in both matchLabelKeys and labelSelector", "nodeSelectorTerms"),
+        *("spec.tolerations", "doesn't follow extended resource name standard", "aggregate container requests"),
+        "spec.hostNetwork: Forbidden: when `hostUsers` is false",
+    ),
+    "nodeaffinity": ("nodeAffinity",),
+    "nodeports": ("hostPort: ",),
+    "podaffinity": ("exists in both matchLabelKeys and labelSelector",),
+    "resize": ("aggregate container requests", "doesn't follow extended resource name standard"),
+    "taints": ("spec.tolerations",),
+    "topologyspread": ("exists in both matchLabelKeys and labelSelector",),
+}
+"""Family -> what its pods were given to see what the scheduler does with it; no API server saw them."""
+
+
+def workloads(documents: list[Json]) -> Iterator[Json]:
+    """The pods, and what makes pods."""
+    return (document for document in flatten(documents) if document and document.get("kind") in KINDS)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pods_that_the_scheduler_was_given(family: str) -> None:
+    said = set()
+    for line in family_lines(family):
+        case = json.loads(line)
+        options = validation_options(Cluster(feature_gates=case.get("featureGates") or {}))._asdict()
+        for document in workloads(case["objects"]):
+            said |= set(refused(document, **options))
+    assert [each for each in said if not any(part in each for part in INVENTED.get(family, ()))] == []
+
+
+def test_pods_that_a_control_plane_had_stored() -> None:
+    """Of what made them the recordings hold no templates."""
+    documents = [*PENDING["objects"], *(each for case in PLACED for each in case["objects"])]
+    documents += [file for file in DUMP.values() if isinstance(file, dict)]
+    found = [document for document in workloads(documents) if document["kind"] == "Pod"]
+    assert len(found) > 100
+    assert [each for document in found for each in refused(document)] == []
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.stem)
+def test_charts_that_are_installed_everywhere(chart: Path) -> None:
+    found = list(workloads(list(yaml.safe_load_all(chart.read_text()))))
+    assert found
+    assert [each for document in found for each in refused(document)] == []
