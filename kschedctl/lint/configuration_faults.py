@@ -60,7 +60,7 @@ def path_of(message: str) -> Path:
 
 
 def _steps(path: str) -> Path:
-    steps = re.findall(r"([A-Za-z]\w*)|\[(\d+)\]", path)
+    steps = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
     return tuple(int(index) if index else name for name, index in steps)
 
 

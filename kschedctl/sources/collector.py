@@ -18,6 +18,8 @@ from kschedctl.sources.sharing import Sharing
 from kschedctl.sources.typed import typed
 
 CONFIGURATION = "KubeSchedulerConfiguration"
+MOST_TOLD = 20
+"""Unknown fields of one document that are named."""
 
 
 class Manifest(NamedTuple):
@@ -146,7 +148,10 @@ class Collector:
 
     def _manifest(self, document: dict[str, Any], place: Place) -> None:
         self.manifests.append(Manifest(document, place))
-        self.warnings += [f'{place}: unknown field "{field}"' for field in check_unknown_fields(document)]
+        unknown = check_unknown_fields(document)
+        self.warnings += [f'{place}: unknown field "{field}"' for field in unknown[:MOST_TOLD]]
+        if len(unknown) > MOST_TOLD:
+            self.warnings.append(f"{place}: {len(unknown) - MOST_TOLD:,} more unknown fields")
 
 
 def _key(kind: str, obj: Any) -> tuple[str, str, str]:

@@ -21,8 +21,15 @@ from mutation import damaged, mutated, written
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "kschedctl"
-FORMATS = ("table", "table", "wide", "json", "yaml", "markdown", "csv", "name")
-LINT_FORMATS = ("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown")
+TEMPLATES = (
+    "jsonpath={.kind}",
+    "jsonpath={..[",
+    "jsonpath={.x[?(@.a>1)]}",
+    "custom-columns=A:.verdict",
+    "custom-columns=A",
+)
+FORMATS = ("table", "table", "wide", "json", "yaml", "markdown", "csv", "name", "\x00", *TEMPLATES)
+LINT_FORMATS = ("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", *TEMPLATES)
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Json = dict[str, Any]
 
@@ -247,12 +254,13 @@ def _source(rng: random.Random, snapshot: bytes, input: Input) -> None:
         input.files["config.yaml"] = (
             wrong(rng, document, padding=False) if rng.random() < 0.5 else written(rng, document)
         )
+    input.arguments += _maybe(rng, 0.2, "--assume-complete")
     input.arguments += _maybe(rng, 0.1, "--kube-version", rng.choice(("1.30", "1.33", "1.36.2", "x", "1.99")))
     input.arguments += _maybe(rng, 0.05, "--feature-gates", rng.choice(("A=true", "GenericWorkload=true", "=")))
 
 
 def _format(rng: random.Random) -> list[str]:
-    return ["-o", rng.choice(FORMATS)]
+    return ["-o", rng.choice(FORMATS if rng.random() < 0.3 else FORMATS[:8])]
 
 
 def _explain(rng: random.Random, snapshot: bytes) -> Input:
@@ -260,8 +268,12 @@ def _explain(rng: random.Random, snapshot: bytes) -> Input:
     _source(rng, snapshot, input)
     input.arguments += _maybe(rng, 0.6, "-A") + _format(rng)
     if rng.random() < 0.3:
-        input.arguments.append(rng.choice(("p", "pod", "default/pod", "pod/web", "lab/p01", "\x1b[2J", "", "a/b/c/d")))
+        input.arguments.append(
+            rng.choice(("p", "default/pod", "pod/web", "deploy/web", "lab/p01", "\x1b[2J", "", "a/b/c/d", "\udcff"))
+        )
         input.arguments += _maybe(rng, 0.3, "--as-if-priority", rng.choice(("1", "-1", "9" * 30, "x")))
+    if rng.random() < 0.1:
+        _manifest(rng, input)
     input.arguments += _maybe(rng, 0.1, "-l", rng.choice(("a=b", "a in (b", "!a", "=", "a" * 300)))
     return input
 
@@ -348,7 +360,7 @@ def _lint(rng: random.Random, snapshot: bytes) -> Input:
     if rng.random() < 0.2:
         input.files["baseline.json"] = wrong(rng, [BASELINE], padding=False)
         input.arguments += ["--baseline", "baseline.json"]
-    input.arguments += ["-o", rng.choice(LINT_FORMATS)]
+    input.arguments += ["-o", rng.choice(LINT_FORMATS if rng.random() < 0.2 else LINT_FORMATS[:8])]
     return input
 
 
@@ -356,7 +368,17 @@ def _config(rng: random.Random, snapshot: bytes) -> Input:
     action = rng.choice(("check", "check", "view"))
     data = wrong(rng, [rng.choice(configurations())], padding=False)
     nodes = _maybe(rng, 0.2, "--nodes", rng.choice(("0", "5", "5000", "-1", "9" * 40)))
-    return Input(["config", action, "c.yaml", *nodes, "-o", rng.choice(LINT_FORMATS)], {"c.yaml": data})
+    return Input(
+        [
+            "config",
+            action,
+            "c.yaml",
+            *nodes,
+            "-o",
+            rng.choice(LINT_FORMATS if rng.random() < 0.2 else LINT_FORMATS[:8]),
+        ],
+        {"c.yaml": data},
+    )
 
 
 def _snapshot(rng: random.Random, snapshot: bytes) -> Input:

@@ -25,6 +25,7 @@ from corpus import Input, make
 from kschedctl.cli.main import main
 
 SECONDS, BYTES = 20, 1 << 30
+MOST_BYTES = 2 * BYTES  # what there is at all: more ends in a MemoryError, not in a machine without memory
 EXPECTED = {0, 1, 2, 3, 5}
 LONGEST_ERROR = 5000  # characters
 BATCH = 250
@@ -90,7 +91,7 @@ def run(number: int, given: Input) -> Result:
         fault, code = "", 0
         try:
             with redirect_stdout(out), redirect_stderr(err):
-                code = main([argument.encode("utf-8", "replace").decode() for argument in given.arguments])
+                code = main(given.arguments)
         except TooLongError:
             fault = f"takes more than {SECONDS} s\n{traceback.format_exc()[-2000:]}"
         except BaseException:
@@ -135,7 +136,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 @contextmanager
 def _limits() -> Iterator[None]:
-    """An input ends after SECONDS, and runs out of memory at twice BYTES."""
+    """An input ends after SECONDS, and runs out of memory at MOST_BYTES."""
 
     def end(signum: int, frame: object) -> None:
         raise TooLongError
@@ -143,7 +144,7 @@ def _limits() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if _LINUX else 0
     if size:
-        resource.setrlimit(resource.RLIMIT_AS, (size + 2 * BYTES, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (size + MOST_BYTES, hard))
     before = signal.signal(signal.SIGALRM, end)
     signal.alarm(SECONDS)
     try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
 from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
 from kschedctl.sources.pod_fields import fields_by_type
+from kschedctl.sources.read import read
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -59,3 +61,12 @@ def test_every_type_that_is_named_has_fields() -> None:
     types = fields_by_type()
     assert {inner for fields in types.values() for inner in fields.values()} - {""} <= types.keys()
     assert types.keys() >= POD_HOLDERS
+
+
+def test_not_every_unknown_field_is_told() -> None:
+    fields = "".join(f"  x{i}: 1\n" for i in range(100_000))
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n{fields}"
+    told = read(["-"], stdin=io.BytesIO(text.encode())).warnings
+    assert len(told) == 21
+    assert told[0].endswith('unknown field "spec.x0"')
+    assert told[-1].endswith("99,980 more unknown fields")
