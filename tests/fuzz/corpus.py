@@ -189,12 +189,39 @@ def cluster(rng: random.Random) -> tuple[list[Json], Json | None]:
         return demo(), None
     if kind < 0.25:
         return recording(), None
-    family = rng.choice(FAMILIES)
+    family = rng.choice((*FAMILIES, "dra"))
     case = json.loads(rng.choice(golden(family)))
+    if rng.random() < 0.5:
+        mistype_expressions(rng, case["objects"])
     pod = [case["pod"]] if isinstance(case.get("pod"), dict) else []
     return [*case["objects"], *pod], case.get("config")
 
 
+def mistype_expressions(rng: random.Random, found: Any) -> None:
+    """Some CEL expressions become others."""
+    for inner in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        mistype_expressions(rng, inner)
+    if isinstance(found, dict) and isinstance(found.get("expression"), str) and rng.random() < 0.5:
+        old, at = found["expression"], rng.randrange(len(found["expression"]) + 1)
+        found["expression"] = rng.choice((rng.choice(EXPRESSIONS), old[:at] + rng.choice("()[]'.!?:0\\\n") + old[at:]))
+
+
+EXPRESSIONS = (
+    *("", "true", "1", "(" * 3000, "!" * 9000 + "true", "-" * 9000 + "1 == 1", "[" * 3000, "{" * 3000, "device", "'"),
+    *(
+        "device" + ".a" * 4000,
+        "'\\" + "a" * 9000,
+        '"' + "\\\\" * 4000,
+        "1" * 9000 + " == 1",
+        "1 ? " * 2000 + "1",
+        "\x00",
+    ),
+    *("true && " * 1000 + "true", "[1].all(x, " * 500 + "true" + ")" * 500, "device.driver.matches('(a+)+$')"),
+    *("'a'.format([1])", "'%s%d%f'.format([1, 'x', true])", "quantity('1e999999999').isGreaterThan(quantity('1'))"),
+    *("semver('1.0.0-" + "9" * 5000 + "').major() == 1", "9223372036854775807 + 1 == 0", "1 / 0 == 1", "1.0e999 > 0.0"),
+    *("'" + "a" * 5000 + "'.matches('" + "(a*)*" * 500 + "b')", "[1, 2].map(x, [1, 2].map(y, x * y)).size() == 2"),
+    *("'aaaa'.replace('', '" + "b" * 5000 + "').size() > 0", "bind(x, 1, x)", "cel.bind(x, cel.bind(y, 1, y), x) == 1"),
+)
 FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in (TESTS / "golden").glob("*.jsonl.xz"))
 
 
