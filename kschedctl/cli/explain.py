@@ -15,6 +15,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
+from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.cli.try_next import again
@@ -71,7 +72,8 @@ def explain(
 
     if watch:
         return watched(source, scope, lambda cluster: answer(World(cluster)))
-    return answer(read_world(source, scope.namespace))
+    pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
+    return answer(read_world(source, scope.namespace, pods_alone=pods_alone))
 
 
 @dataclass(frozen=True)

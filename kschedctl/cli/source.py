@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def load(source: Source, namespace: str | None = None) -> Cluster:
-    """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError."""
+def load(source: Source, namespace: str | None = None, *, pods_alone: bool = False) -> Cluster:
+    """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError.
+
+    ``pods_alone``: only about pods that it has, which of a live cluster may need less to be read.
+    """
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     if source.live:
-        cluster = _live(source, namespace)
+        cluster = _live(source, namespace, pods_alone)
     elif source.snapshot:
         cluster = _from_snapshot(source, source.snapshot[0])
     else:
@@ -39,10 +42,10 @@ def load(source: Source, namespace: str | None = None) -> Cluster:
     return cluster
 
 
-def _live(source: Source, namespace: str | None) -> Cluster:
+def _live(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
     from kschedctl.sources.live_reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connection(source), wishes(source, namespace))
+    reading = read_live(connection(source), wishes(source, namespace, pods_alone))
     return reading.cluster()
 
 
@@ -62,7 +65,7 @@ def connection(source: Source) -> Connection:
     return connect(access)
 
 
-def wishes(source: Source, namespace: str | None) -> Wishes:
+def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> Wishes:
     """What the options say of a live cluster's scheduler."""
     from kschedctl.sources.live_reading import Wishes  # noqa: PLC0415
 
@@ -71,6 +74,7 @@ def wishes(source: Source, namespace: str | None) -> Wishes:
         feature_gates=feature_gates(source.feature_gates),
         kube_version=source.kube_version,
         namespace=namespace,
+        pods_alone=pods_alone,
     )
 
 

@@ -49,14 +49,15 @@ class World:
         return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
 
 
-def read_world(source: Source, namespace: str | None) -> World:
+def read_world(source: Source, namespace: str | None, *, pods_alone: bool = False) -> World:
     """The cluster is the files' where they hold a Node, else ``--snapshot``, ``--demo`` or the live one.
 
     Manifests are what makes pods and was not created yet; unbound pods in a file with nodes are the cluster's. What
-    names no namespace is in ``namespace``, else in that of the live cluster's context. Raises KschedctlError.
+    names no namespace is in ``namespace``, else in that of the live cluster's context. ``pods_alone``: without files,
+    nothing but pods of the cluster is asked about. Raises KschedctlError.
     """
     if not source.filename:
-        return World(load(source, namespace))
+        return World(load(source, namespace, pods_alone=pods_alone))
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
     own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)

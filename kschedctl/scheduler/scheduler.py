@@ -5,18 +5,18 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cached_property
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
-from kschedctl.scheduler.kinds_read import kinds_of
+from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.profile import Profile
 from kschedctl.scheduler.registry import PLUGINS, Factory
@@ -80,9 +80,15 @@ class Scheduler:
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
+        return kinds_of(sorted(self._enabled()), self.gates)
+
+    def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
+        """Those that no answer about a cluster of these pods can lean on, and why; none with others' plugins."""
+        return needless(specs) if self._enabled().isdisjoint(self._factories.keys() - PLUGINS.keys()) else {}
+
+    def _enabled(self) -> set[str]:
         profiles = self.configuration.profiles.values()
-        names = {name for profile in profiles for plugins in profile.plugins.values() for name in plugins}
-        return kinds_of(sorted(names), self.gates)
+        return {name for profile in profiles for plugins in profile.plugins.values() for name in plugins}
 
     @cached_property
     def view(self) -> Snapshot:

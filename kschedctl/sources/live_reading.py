@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace as altered
 
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import PodSpec, Struct
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
@@ -37,13 +37,15 @@ RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
 class Wishes:
     """What the user says of the scheduler; None where the cluster is to be asked.
 
-    ``namespace``: where to look for what may not be listed in all namespaces.
+    ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
+    cluster has, so that what no answer about them can lean on need not be read.
     """
 
     configuration: Mapping[str, Any] | None = None
     feature_gates: Mapping[str, bool] | None = None
     kube_version: str | None = None
     namespace: str | None = None
+    pods_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,26 +70,44 @@ class Reading:
 
 def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
     """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError."""
-    server, namespace = connection.server, wishes.namespace or connection.namespace
     with without_garbage_collection(), ThreadPoolExecutor(SIDE_BY_SIDE, "live") as threads:
         try:
-            lists = {kind: threads.submit(_read, server, kind, namespace) for kind in ALWAYS}
-            scheduler = scheduler_of(connection, read_setup(server), wishes)
-            others = [kind for kind in Scheduler(scheduler).kinds_read() if kind not in lists]
-            lists |= {kind: threads.submit(_read, server, kind, namespace) for kind in others}
-            found = {kind: future.result() for kind, future in lists.items()}
-            listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
-            listings, changed, warnings = _one_picture(server, listings, threads)
+            return _read_kinds(connection, wishes, threads)
         except BaseException:
-            server.close()
+            connection.server.close()
             threads.shutdown(wait=False, cancel_futures=True)
             raise
-    scheduler = replace(
-        scheduler,
-        gaps=gaps_of(found, NOT_LISTED) | {kind: gap for kind, (_, gap) in found.items() if gap is not None},
-        warnings=(*scheduler.warnings, *warnings),
-    )
-    return Reading(listings, scheduler, changed)
+
+
+def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor) -> Reading:
+    server, namespace = connection.server, wishes.namespace or connection.namespace
+
+    def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
+        return {kind: threads.submit(_read, server, kind, namespace) for kind in kinds}
+
+    lists = read(ALWAYS)
+    scheduler = scheduler_of(connection, read_setup(server), wishes)
+    replayed = Scheduler(scheduler)
+    others = [kind for kind in replayed.kinds_read() if kind not in lists]
+    may_wait = replayed.needless(()) if wishes.pods_alone else {}
+    lists |= read(kind for kind in others if kind not in may_wait)
+    needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
+    lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
+    found = {kind: future.result() for kind, future in lists.items()}
+    listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
+    listings, changed, warnings = _one_picture(server, listings, threads)
+    if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
+        return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
+    gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
+    gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
+    return Reading(listings, replace(scheduler, gaps=gaps, warnings=(*scheduler.warnings, *warnings)), changed)
+
+
+def _specs(pods: Listing | None) -> Iterator[PodSpec]:
+    """One of each distinct spec, less the names of nodes."""
+    assert pods is not None  # without them there is no answer
+    assert isinstance(pods.objects, PodTable)
+    return (template.spec for template in pods.objects.templates)
 
 
 def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:

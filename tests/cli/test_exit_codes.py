@@ -59,7 +59,7 @@ def test_no_cluster_to_reach_is_one_line_and_exit_3(run: Run, monkeypatch: pytes
 
 
 def raising(error: BaseException) -> object:
-    def fail(*_: object) -> object:
+    def fail(*_: object, **__: object) -> object:
         raise error
 
     return fail

@@ -193,7 +193,7 @@ def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "words"), [("MOST_OBJECTS", 99, "more than 99 nodes"), ("MOST_PAGES", 9, "no end")]
+    ("name", "most", "words"), [("MOST_OBJECTS", 199, "more than 199 nodes"), ("MOST_PAGES", 9, "no end")]
 )
 def test_without_a_timeout_pages_end_too(
     name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch

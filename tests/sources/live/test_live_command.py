@@ -145,3 +145,33 @@ def test_the_version_of_the_live_cluster(run: Run) -> None:
     cluster = json.loads(out)["cluster"]
     assert (code, err) == (0, "")
     assert (cluster["kubeVersion"], cluster["serverVersion"]) == ("1.36", "v1.36.2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "all_of_it"),
+    [
+        (["explain", "quiet"], False),
+        (["explain", "-A"], False),
+        (["explain", "pod/quiet", "-o", "json"], False),
+        (["explain", "deploy/quiet"], True),
+        (["explain", "-f", "pod.json"], True),
+        (["drain", "w1"], True),
+        (["snapshot", "save", "-o", "saved"], True),
+    ],
+)
+def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
+    arguments: list[str], all_of_it: bool, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pod = {"metadata": {"name": "quiet", "namespace": "lab"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    (tmp_path / "pod.json").write_text(json.dumps({"kind": "Pod", "apiVersion": "v1", **pod}))
+    body = {"kind": "PodList", "metadata": {"resourceVersion": "1429"}, "items": [pod]}
+    asked: list[str] = []
+
+    def note(path: str, query: dict[str, str]) -> Response | None:
+        asked.append(path)
+        return None
+
+    run(*arguments, answers=(note, for_path("/api/v1/pods", Response(body=json.dumps(body).encode()))))
+    assert (CLAIMS in asked) is all_of_it
+    assert "/api/v1/services" in asked

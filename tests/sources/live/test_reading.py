@@ -274,3 +274,94 @@ def test_the_name_of_a_config_map_does_not_change_the_path(name: str, server_at:
 def test_a_version_of_many_digits_is_none(server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "9" * 5000, "gitVersion": "v"}).encode()
     assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.36"
+
+
+QUIET = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}}]}
+IMAGE = {"name": "i", "image": {"reference": "r"}}
+TRAITS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "nothing": ({}, set()),
+    "volumes of no account": (
+        {"volumes": [{"name": "e", "emptyDir": {}}, {"name": "c", "configMap": {}}, IMAGE]},
+        set(),
+    ),
+    "a claim": ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, {"volumes"}),
+    "an ephemeral claim": ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, {"volumes"}),
+    "a disk": ({"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "d"}}]}, {"volumes"}),
+    "an image on a disk": ({"volumes": [{**IMAGE, "rbd": {"image": "i", "monitors": []}}]}, {"volumes"}),
+    "a device": ({"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]}, {"devices"}),
+    "an extended resource": (
+        {"initContainers": [{"name": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        {"devices"},
+    ),
+    "a class's resource": (
+        {"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}},
+        {"devices"},
+    ),
+    "a group": ({"schedulingGroup": {"podGroupName": "g"}}, {"groups"}),
+}
+GROUPS = {
+    "volumes": {
+        *("persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "csidrivers"),
+        *("csistoragecapacities", "volumeattachments"),
+    },
+    "devices": {"resourceclaims", "deviceclasses", "resourceslices"},
+    "groups": {"podgroups"},
+}
+GANGS = {"GangScheduling": True, "GenericWorkload": True}
+
+
+def pod_list(*specs: dict[str, Any], version: str = "1429") -> Response:
+    items = [{"metadata": {"name": f"p{n}", "namespace": "lab"}, "spec": spec} for n, spec in enumerate(specs)]
+    body = {"kind": "PodList", "metadata": {"resourceVersion": version}, "items": items}
+    return Response(body=json.dumps(body).encode())
+
+
+def lists(paths: list[str]) -> set[str]:
+    return {path.rpartition("/")[2] for path in paths}
+
+
+@pytest.mark.parametrize("trait", TRAITS)
+def test_what_no_pod_can_lean_on_is_not_read(trait: str, server_at: ServerAt) -> None:
+    more, groups = TRAITS[trait]
+    pods = for_path("/api/v1/pods", pod_list(QUIET, {**QUIET, **more, "nodeName": "w1"}))
+    everything = lists(read(server_at, pods, feature_gates=GANGS)[1])
+    cluster, paths = read(server_at, pods, feature_gates=GANGS, pods_alone=True)
+    left_out = set().union(*(GROUPS[name] for name in GROUPS if name not in groups))
+    assert lists(paths) == everything - left_out
+    assert left_out <= everything
+    if "volumes" not in groups:
+        assert cluster.gaps["StorageClass"].why == "were not read: no pod has a claim or a disk"
+
+
+def test_answers_are_the_same_without_what_they_cannot_lean_on(server_at: ServerAt) -> None:
+    """Of the recorded cluster those pods stay that have neither claims nor devices."""
+    items = json.loads(next(r["body"] for r in recordings() if r["request"] == "/api/v1/pods"))["items"]
+    kept = [
+        pod
+        for pod in items
+        if not re.search(r'ersistentVolumeClaim|esourceClaim|"nvidia|example\.com/', json.dumps(pod))
+    ]
+    body = {"kind": "PodList", "metadata": {"resourceVersion": "1429"}, "items": kept}
+    pods = for_path("/api/v1/pods", Response(body=json.dumps(body).encode()))
+    everything, more = read(server_at, pods)
+    needed, fewer = read(server_at, pods, pods_alone=True)
+    assert (len(kept), len(fewer)) > (50, 0)
+    assert len(fewer) <= len(more) - 10
+    for pod in needed.unbound_pods():
+        report = kschedctl.explain(needed, pod.key)
+        assert not report.undecided
+        assert report == kschedctl.explain(everything, pod.key), pod.key
+
+
+def test_a_pod_that_comes_meanwhile_has_all_that_it_needs(server_at: ServerAt) -> None:
+    pod = {
+        "metadata": {"name": "late", "namespace": "lab", "resourceVersion": "1410"},
+        "spec": {**QUIET, **TRAITS["a claim"][0]},
+    }
+    came = json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"
+    watching = for_path("/api/v1/pods", Response(chunks=(came,)), watch=True)
+    pods = for_path("/api/v1/pods", pod_list(QUIET, version="1400"))
+    cluster, paths = read(server_at, pods, watching, pods_alone=True)
+    assert cluster.pod("lab", "late") is not None
+    assert "PersistentVolumeClaim" not in cluster.gaps
+    assert CLAIMS in paths
