@@ -24,10 +24,6 @@ class PostFilterOutcome:
         """What the scheduler appends to its message."""
         return ", ".join(self.status.reasons)
 
-    @property
-    def nominated_node(self) -> str:
-        return next((r.nominated_node for r in self.results.values() if r.nominated_node), "")
-
 
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
     """Ask the plugins in order until one succeeds, gives the pod up or fails. Without nodes none is asked."""

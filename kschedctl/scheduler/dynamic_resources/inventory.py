@@ -71,11 +71,6 @@ class Inventory:
             slices = with_taint_rules(slices, self.cluster.device_taint_rules)
         return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(slices)]
 
-    @cached_property
-    def distinct(self) -> int:
-        """How many devices differ in what selectors see of them."""
-        return len({device.kind for piece in self.slices for device in piece.devices})
-
     # -- what a node sees ----------------------------------------------------------------------------------------
 
     def pools(self, row: int) -> tuple[Pool, ...]:

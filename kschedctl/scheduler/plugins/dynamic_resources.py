@@ -125,7 +125,7 @@ class DynamicResources:
     def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
         try:
             evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
-        except ClaimError as error:  # no cycle comes here: PreFilter refuses such a pod
+        except ClaimError as error:  # PreFilter refuses such a pod, but a kind of pod is scored all the same
             raise PluginError(str(error)) from None
         if evaluation is None:
             return np.zeros(len(rows), np.int64)
