@@ -193,13 +193,13 @@ def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "words"), [("MOST_OBJECTS", 199, "more than 199 nodes"), ("MOST_PAGES", 9, "no end")]
+    ("name", "most", "words"), [("MOST_OBJECTS", 199, "more than 199 nodes"), ("MOST_PAGES", 3, "no end")]
 )
 def test_without_a_timeout_pages_end_too(
     name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_lists, name, most)
-    assert_told(*run(pages(str, 10)), words)
+    assert_told(*run(pages(str, 200)), words)
 
 
 EVENT = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"flood","resourceVersion":"1500"}}}\n'
