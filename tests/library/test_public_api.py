@@ -151,9 +151,16 @@ def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
     assert f"{kind} shop/web" in report.stands_for
 
 
-@pytest.mark.parametrize("manifest", [{"kind": "Service", "metadata": {"name": "s"}}, {}, {"kind": "ConfigMap"}])
-def test_what_makes_no_pods_is_an_error_of_ours(manifest: dict[str, object]) -> None:
-    with pytest.raises(kschedctl.KschedctlError, match="not a Pod, nor one workload"):
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ({"kind": "Service", "metadata": {"name": "s"}}, "not a Pod, nor one workload"),
+        ({"kind": "ConfigMap"}, "not a Pod, nor one workload"),
+        ({}, "kind: expected str, got NoneType"),
+    ],
+)
+def test_what_makes_no_pods_is_an_error_of_ours(manifest: dict[str, object], words: str) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=words):
         kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), manifest)
 
 
