@@ -1,11 +1,12 @@
-"""What the API server changes in a pod at the moment of its creation: label keys become selector requirements.
+"""What the API server changes in a pod at the moment of its creation: label keys become selector requirements,
+and its RuntimeClass adds to it.
 
-Upstream: pkg/registry/core/pod/strategy.go (v1.36), KEP-3633 and KEP-3243.
+Upstream: pkg/registry/core/pod/strategy.go and plugin/pkg/admission/runtimeclass (v1.36), KEP-3633 and KEP-3243.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -14,9 +15,27 @@ from kschedctl.api.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    RuntimeClass,
+    RuntimeClassScheduling,
     SelectorRequirement,
     TopologySpreadConstraint,
 )
+
+
+def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
+    """The pod with the overhead, node selector and tolerations of its RuntimeClass, where that is known."""
+    found = next((c for c in classes if c.metadata.name == pod.spec.runtime_class_name), None)
+    if found is None:
+        return pod
+    spec, wanted = pod.spec, found.scheduling or RuntimeClassScheduling()
+    added = tuple(toleration for toleration in wanted.tolerations if toleration not in spec.tolerations)
+    admitted = replace(
+        spec,
+        overhead=found.overhead.pod_fixed if found.overhead else spec.overhead,
+        node_selector={**spec.node_selector, **wanted.node_selector},
+        tolerations=(*spec.tolerations, *added),
+    )
+    return replace(pod, spec=admitted)
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:

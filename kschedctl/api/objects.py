@@ -291,6 +291,7 @@ class PodSpec(Struct, frozen=True):
     host_users: bool | None = None
     termination_grace_period_seconds: Int64 | None = None
     scheduling_group: PodSchedulingGroup | None = None
+    runtime_class_name: str | None = None
 
 
 class Condition(Struct, frozen=True):

@@ -12,6 +12,9 @@ from kschedctl.scheduler.feature_gates import FeatureGates
 ALWAYS = ("Node", "Pod", "Namespace", "PriorityClass")
 """Read for every answer. Without nodes and pods there is none."""
 
+OF_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
+"""Read where pods may be created: what becomes a part of them then."""
+
 _CLAIMS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 
 READ: Mapping[str, tuple[str, ...]] = {

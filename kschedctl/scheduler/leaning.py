@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from kschedctl.api.objects import PodSpec
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.pod_info import PodInfo
@@ -62,7 +62,7 @@ def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> tuple[
     if not cluster.gaps:
         return ()
     found = [Unknown(lean, gap) for lean in EVERYTHING if (gap := cluster.gap(lean.kind))]
-    found += [Unknown(lean, gap) for lean in _of_manifest(info.spec, cluster) if (gap := cluster.gap(lean.kind))]
+    found += [Unknown(lean, gap) for lean in _of_manifest(info.pod, cluster) if (gap := cluster.gap(lean.kind))]
     for plugin in plugins:
         if offers(plugin, LeaningPlugin):
             leans = dict.fromkeys(plugin.leans(info, view))
@@ -76,7 +76,11 @@ def not_asked(found: Iterable[Unknown]) -> frozenset[str]:
     return frozenset(unknown.plugin for unknown in found if unknown.lean.effect is Effect.REFUSES and unknown.plugin)
 
 
-def _of_manifest(spec: PodSpec, cluster: Cluster) -> Iterator[Lean]:
+def _of_manifest(pod: Pod, cluster: Cluster) -> Iterator[Lean]:
     """What the API server would have added to a pod that was not created yet."""
+    spec = pod.spec
+    known = {found.metadata.name for found in cluster.runtime_classes}
+    if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *known):
+        yield Lean("RuntimeClass", Effect.EITHER)
     if spec.priority is None:
         yield Lean("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)

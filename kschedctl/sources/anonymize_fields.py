@@ -264,6 +264,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "node_name": _name,
         "node_selector": _labels,
         "priority_class_name": _name,
+        "runtime_class_name": _name,
         "scheduler_name": _name,
         "overhead": _resources,
     },

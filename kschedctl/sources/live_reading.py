@@ -16,7 +16,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
 from kschedctl.scheduler.feature_gates import SPECS
-from kschedctl.scheduler.kinds_read import ALWAYS
+from kschedctl.scheduler.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.kinds import VERSIONS
@@ -88,7 +88,8 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     lists = read(ALWAYS)
     scheduler = scheduler_of(connection, read_setup(server), wishes)
     replayed = Scheduler(scheduler)
-    others = [kind for kind in replayed.kinds_read() if kind not in lists]
+    created = () if wishes.pods_alone else OF_NEW_PODS
+    others = [kind for kind in (*replayed.kinds_read(), *created) if kind not in lists]
     may_wait = replayed.needless(()) if wishes.pods_alone else {}
     lists |= read(kind for kind in others if kind not in may_wait)
     needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}

@@ -31,7 +31,6 @@ from kschedctl.api.objects import (
     TypedObjectReference,
     VolumeNodeAffinity,
 )
-from kschedctl.api.priority import admit_priority
 from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -43,6 +42,7 @@ from kschedctl.scheduler.volumes.listers import (
     claim_class,
     claim_key,
 )
+from kschedctl.studies.admission import admit
 
 MOST_PODS = 150_000
 """Of all manifests together. Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/: no cluster is made
@@ -89,9 +89,8 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
             if (claim.metadata.namespace, claim.metadata.name) not in claims:
                 _create_claim(claim, cluster, found)
         pods = [_with_resource_claims(pod, cluster, found) for pod in pods]
-        all_known = cluster.gap("PriorityClass") is None
         try:
-            admitted = [admit_priority(pod, cluster.priority_classes, all_known) for pod in pods]
+            admitted = [admit(pod, cluster) for pod in pods]
         except InputError as error:
             raise InputError(error.what, where=made.workload, hint=error.hint) from None
         found.pods.setdefault(made.workload, []).extend(view.admitted(view.stored(pod)) for pod in admitted)

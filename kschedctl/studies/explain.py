@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
-from kschedctl.api.priority import admit_priority, priority_class
+from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
@@ -23,6 +23,7 @@ from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.admission import admit
 from kschedctl.studies.advice import advice, headline
 from kschedctl.studies.causes import causes
 from kschedctl.studies.eliminations import eliminations, node_groups, node_reports
@@ -108,8 +109,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         pod = converted
     incoming: Pod = namespaced(pod)
     if not incoming.metadata.uid:  # not created yet
-        all_known = scheduler.cluster.gap("PriorityClass") is None
-        incoming = admit_priority(incoming, scheduler.cluster.priority_classes, all_known)
+        incoming = admit(incoming, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
 
 

@@ -19,6 +19,7 @@ from kschedctl.scheduler.validation_options import validation_options
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
 INVENTED = {
     "basic-resources": ("doesn't follow extended resource name standard",),
+    "confignegative": ("Limit must be set for non overcommitable resources",),
     "config": ("hostPort: ", "exists in both matchLabelKeys and labelSelector"),
     "declaredfeatures": ("spec.hostNetwork: Forbidden: when `hostUsers` is false",),
     "edge": ("exists in both matchLabelKeys and labelSelector",),
@@ -28,6 +29,8 @@ INVENTED = {
         "spec.hostNetwork: Forbidden: when `hostUsers` is false",
     ),
     "nodeaffinity": ("nodeAffinity",),
+    "nodealloc": ("aggregate container requests",),
+    "nodename": ("nodeAffinity",),
     "nodeports": ("hostPort: ",),
     "podaffinity": ("exists in both matchLabelKeys and labelSelector",),
     "resize": ("aggregate container requests", "doesn't follow extended resource name standard"),
