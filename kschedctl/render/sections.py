@@ -41,7 +41,7 @@ def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
 def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]
-    words = {"message": "kube-scheduler's own words", "scores": "the scores", "victims": "the victims"}
+    words = {"message": "kube-scheduler's words and victims", "scores": "the scores", "victims": "the victims"}
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
     return tuple(
         paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]} could be others")
