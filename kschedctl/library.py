@@ -57,8 +57,8 @@ class Cluster(cluster.Cluster):
 
         ``namespace``: where to look for what may not be listed in all. Raises ClusterError, ConfigurationError.
         """
-        from kschedctl.sources.live import Access, connect  # noqa: PLC0415 - the client takes a while to import
-        from kschedctl.sources.live_reading import Wishes, read_live  # noqa: PLC0415
+        from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
+        from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
 
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
         return cls._made_of(read_live(connection, Wishes(namespace=namespace)).cluster())
@@ -66,7 +66,7 @@ class Cluster(cluster.Cluster):
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str]) -> Self:
         """From a file that ``kschedctl snapshot save`` wrote. Raises InputError."""
-        from kschedctl.sources.snapshot_file import read_snapshot  # noqa: PLC0415
+        from kschedctl.sources.archive.file import read_snapshot  # noqa: PLC0415
 
         return cls._made_of(read_snapshot(os.fspath(path)))
 

@@ -17,7 +17,7 @@ import pytest
 
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"

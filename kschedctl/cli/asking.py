@@ -13,7 +13,7 @@ from kschedctl.cli.run_options import Run, exit_code
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.studies.parallel import Progress, Workers
-from kschedctl.studies.several import ask_each
+from kschedctl.studies.several_clusters import ask_each
 
 Subject = TypeVar("Subject")
 

@@ -150,7 +150,7 @@ def _objects(kind: str, line: Line) -> tuple[list[tuple[str, str, bool]], str]:
         return list(in_files([*embedded, *line.files], kind, line.recursive)), home
     if line.snapshots:
         return list(in_snapshot(line.snapshots[-1], kind)), home
-    from kschedctl.sources import live_names  # noqa: PLC0415
+    from kschedctl.sources.live import names as live_names  # noqa: PLC0415
 
     config, context = kubeconfig(line.kubeconfigs), (line.context or [""])[-1]
     home = home if line.namespace else live_names.home(config, context)

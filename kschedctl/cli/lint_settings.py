@@ -10,7 +10,7 @@ from typing import Any
 from kschedctl.errors import InputError
 from kschedctl.lint.settings import LintSettings, parse_settings
 from kschedctl.lint.suppression import parse_baseline
-from kschedctl.sources.documents import SMALL, parse, read_content
+from kschedctl.sources.documents.documents import SMALL, parse, read_content
 from kschedctl.sources.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"

@@ -77,7 +77,7 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """A command as typer runs it."""
-    made, found = _typer(), getattr(import_module(f"kschedctl.cli.{name}"), name)
+    made, found = _typer(), getattr(import_module(f"kschedctl.cli.commands.{name}"), name)
     if isinstance(found, dict):
         made.callback(help=COMMANDS[name])(lambda: None)
     for command, function in found.items() if isinstance(found, dict) else [(name, found)]:

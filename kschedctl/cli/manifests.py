@@ -18,12 +18,12 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.feature_gates import KUBE_VERSION
+from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.sources.typed import typed as typed_document
-from kschedctl.studies.manifests import NOT_INSTALLED
+from kschedctl.studies.controllers.manifests import NOT_INSTALLED
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[

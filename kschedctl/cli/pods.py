@@ -10,7 +10,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.studies.workload_pods import is_waiting
+from kschedctl.studies.controllers.workload_pods import is_waiting
 
 MOST_ALIKE = 10
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.lines import at_field
+from kschedctl.sources.documents.lines import at_field
 from kschedctl.sources.typed import typed
 from kschedctl.studies.refusals import raise_all, refusals
 

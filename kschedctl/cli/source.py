@@ -12,12 +12,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.feature_gates import KUBE_VERSION
+from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:
-    from kschedctl.sources.live import Connection
-    from kschedctl.sources.live_reading import Wishes
+    from kschedctl.sources.live.connection import Connection
+    from kschedctl.sources.live.reading import Wishes
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def load(source: Source, namespace: str | None = None, *, pods_alone: bool = Fal
 
 
 def _live(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
-    from kschedctl.sources.live_reading import read_live  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
     reading = read_live(connection(source), wishes(source, namespace, pods_alone))
     return reading.cluster()
@@ -51,7 +51,7 @@ def _live(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
 
 def connection(source: Source) -> Connection:
     """The way to the live cluster that the options name. Raises ClusterError, UsageError."""
-    from kschedctl.sources.live import Access, connect  # noqa: PLC0415
+    from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415
 
     access = Access(
         kubeconfig=source.kubeconfig,
@@ -67,7 +67,7 @@ def connection(source: Source) -> Connection:
 
 def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> Wishes:
     """What the options say of a live cluster's scheduler."""
-    from kschedctl.sources.live_reading import Wishes  # noqa: PLC0415
+    from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
 
     return Wishes(
         configuration=load_configuration_file(source.config) if source.config else None,
@@ -80,7 +80,7 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> W
 
 def _from_snapshot(source: Source, path: str) -> Cluster:
     """What a snapshot holds, and what the files add to it."""
-    from kschedctl.sources.snapshot_file import read_snapshot  # noqa: PLC0415
+    from kschedctl.sources.archive.file import read_snapshot  # noqa: PLC0415
 
     cluster = read_snapshot(path)
     if source.filename:

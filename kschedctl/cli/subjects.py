@@ -14,10 +14,10 @@ from kschedctl.cli.source import lone_pod
 from kschedctl.cli.world import World
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.edits import Owner
-from kschedctl.studies.manifests import in_files
-from kschedctl.studies.stand_in import StandIn, created
-from kschedctl.studies.workload_pods import of_workload, pods_of, workloads
+from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.controllers.stand_in import StandIn, created
+from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
+from kschedctl.studies.edits.cluster_edits import Owner
 
 
 def named(world: World, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:

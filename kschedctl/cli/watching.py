@@ -25,8 +25,8 @@ def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -
     """
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
-    from kschedctl.sources.live_follow import Follower  # noqa: PLC0415 - only live clusters need the client
-    from kschedctl.sources.live_reading import read_live  # noqa: PLC0415
+    from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
     found = connection(source)
     follower = Follower(found.server, read_live(found, wishes(source, scope.namespace)))

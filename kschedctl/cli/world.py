@@ -18,10 +18,10 @@ from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
+from kschedctl.sources.documents.place import Place
 from kschedctl.sources.field_names import POD_HOLDERS
-from kschedctl.sources.place import Place
 from kschedctl.sources.read import ReadResult, read
-from kschedctl.studies.edits import Owner
+from kschedctl.studies.edits.cluster_edits import Owner
 
 log = logging.getLogger(__name__)
 

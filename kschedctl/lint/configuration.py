@@ -10,11 +10,11 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.lint.configuration_faults import faults, load, path_of
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule, Severity, Subject
 from kschedctl.lint.world import World
-from kschedctl.scheduler.configuration import SchedulerConfiguration
-from kschedctl.scheduler.configuration_document import API_VERSION, GROUP
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
+from kschedctl.scheduler.configuration.document import API_VERSION, GROUP
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.profile import Profile, default_plugins
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
-from kschedctl.scheduler.profile import Profile, default_plugins
 from kschedctl.scheduler.third_party import third_party_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"

@@ -8,10 +8,10 @@ from typing import Any
 
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.rule import Path
-from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
-from kschedctl.scheduler.configuration_document import parse_document, with_document_defaults
-from kschedctl.scheduler.configuration_validation import configuration_errors
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.third_party import third_party_plugins
 
 Fault = tuple[Path, str]

@@ -14,10 +14,10 @@ from kschedctl.reports.configuration import (
     EffectivePoint,
     EffectiveProfile,
 )
-from kschedctl.scheduler.configuration import SchedulerConfiguration
-from kschedctl.scheduler.configuration_secrets import shown_url, without_secrets
-from kschedctl.scheduler.profile import Profile
-from kschedctl.scheduler.strict_decoding import Duration
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
+from kschedctl.scheduler.configuration.profile import Profile
+from kschedctl.scheduler.configuration.secrets import shown_url, without_secrets
+from kschedctl.scheduler.configuration.strict_decoding import Duration
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),

@@ -20,7 +20,7 @@ from kschedctl.lint.facts import Facts
 from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.rule import Place, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
-from kschedctl.scheduler.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import validation_options
 
 TYPED: dict[str, type[api.Struct]] = {
     "PriorityClass": api.PriorityClass,

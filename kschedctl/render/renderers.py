@@ -12,22 +12,22 @@ from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.reports.explanation import Document
 
 PAGES = {
-    "Explanation": "explanation:explanation_page",
-    "Explanations": "explanations:explanations_page",
-    "PendingPods": "pending:pending_page",
-    "SnapshotReport": "snapshot:snapshot_page",
-    "SnapshotDiff": "snapshot:diff_page",
-    "Findings": "findings:findings_page",
-    "EffectiveConfiguration": "configuration:configuration_page",
-    "Version": "version:version_page",
-    "LintRules": "lint_rules:rule_list_page",
-    "LintRule": "lint_rules:rule_page",
-    "Simulation": "simulation:simulation_page",
-    "Capacity": "capacity:capacity_page",
-    "Drain": "drain:drain_page",
-    "Failures": "failures:failures_page",
-    "WhatIf": "whatif:whatif_page",
-    "Answers": "answers:answers_page",
+    "Explanation": "pages.explanation:explanation_page",
+    "Explanations": "pages.explanations:explanations_page",
+    "PendingPods": "pages.pending:pending_page",
+    "SnapshotReport": "pages.snapshot:snapshot_page",
+    "SnapshotDiff": "pages.snapshot:diff_page",
+    "Findings": "pages.findings:findings_page",
+    "EffectiveConfiguration": "pages.configuration:configuration_page",
+    "Version": "pages.version:version_page",
+    "LintRules": "pages.lint_rules:rule_list_page",
+    "LintRule": "pages.lint_rules:rule_page",
+    "Simulation": "pages.simulation:simulation_page",
+    "Capacity": "pages.capacity:capacity_page",
+    "Drain": "pages.drain:drain_page",
+    "Failures": "pages.failures:failures_page",
+    "WhatIf": "pages.whatif:whatif_page",
+    "Answers": "pages.answers:answers_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

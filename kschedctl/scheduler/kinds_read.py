@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import PodSpec, Volume
 from kschedctl.api.resource_names import is_dra_extended
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 
 ALWAYS = ("Node", "Pod", "Namespace", "PriorityClass")
 """Read for every answer. Without nodes and pods there is none."""

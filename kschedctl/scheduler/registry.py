@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,

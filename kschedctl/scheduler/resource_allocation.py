@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores, truncating_divide
-from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 from kschedctl.snapshot.snapshot import Matrix, Snapshot

@@ -12,13 +12,13 @@ from functools import cached_property
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.cycle import Cycle, run_cycle
-from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
-from kschedctl.scheduler.profile import Profile
 from kschedctl.scheduler.registry import PLUGINS, Factory
 from kschedctl.scheduler.third_party import third_party_plugins
 from kschedctl.snapshot.pod_info import PodInfo

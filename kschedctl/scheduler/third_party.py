@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.errors import ConfigurationError, KschedctlError, ThirdPartyError
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import (
     Plugin,
     PluginError,

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
+from kschedctl.sources.documents.place import Place
 from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
 from kschedctl.sources.kinds import is_read
-from kschedctl.sources.place import Place
 from kschedctl.sources.quantities import RESOURCES, check_quantities
 from kschedctl.sources.sharing import Sharing
 from kschedctl.sources.typed import typed

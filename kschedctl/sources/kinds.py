@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from kschedctl.api.objects import KINDS, PodStatus, Struct
-from kschedctl.sources.place import Place
+from kschedctl.sources.documents.place import Place
 
 _DEVICES = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
 _BY_VERSION: dict[tuple[str, ...], str] = {

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Node, PersistentVolume, PersistentVolumeClaim,
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.snapshot.pod_info import amounts
-from kschedctl.sources.place import Place
+from kschedctl.sources.documents.place import Place
 
 Found = Iterator[tuple[str, Resources]]
 

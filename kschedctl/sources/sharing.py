@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Condition, Pod, PodSpec, PodStatus, Volume
-from kschedctl.sources.place import Place
+from kschedctl.sources.documents.place import Place
 from kschedctl.sources.quantities import check_quantities, pod_resources
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import msgspec
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import InputError
-from kschedctl.sources.place import Place
+from kschedctl.sources.documents.place import Place
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _PROBLEM = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)

@@ -15,18 +15,18 @@ from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
-from kschedctl.scheduler.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.snapshot import Snapshot
-from kschedctl.studies.creation import MOST_PODS, create
-from kschedctl.studies.edits import added
-from kschedctl.studies.eliminations import eliminations
-from kschedctl.studies.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.creation import MOST_PODS, create
+from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.reach import but_for_room, obstacles
-from kschedctl.studies.scene import Scene, left_out
+from kschedctl.studies.shared_cluster import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
+from kschedctl.studies.why.eliminations import eliminations
+from kschedctl.studies.why.reach import but_for_room, obstacles
 
 CLAIMING_PODS = 1000
 """Of pods that each need claims of their own no more are tried, unless asked for."""

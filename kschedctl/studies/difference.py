@@ -13,7 +13,7 @@ from kschedctl.reports.whatif import DomainBalance, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.snapshot.snapshot import Bools, Snapshot
-from kschedctl.studies.edits import workload_of
+from kschedctl.studies.edits.cluster_edits import workload_of
 from kschedctl.studies.settling import Settled
 
 

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.simulation import UNSCHEDULABLE, Outcome, Simulation
-from kschedctl.studies.edits import owner_of, workload_of
-from kschedctl.studies.eviction import Evictions
-from kschedctl.studies.nodes import cordoned, find_nodes
+from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.studies.controllers.eviction import Evictions
+from kschedctl.studies.edits.cluster_edits import owner_of, workload_of
+from kschedctl.studies.edits.node_edits import cordoned, find_nodes
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
-from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import come_back
+from kschedctl.studies.shared_cluster import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
 
 STAYING = ("DaemonSet", "Node")

@@ -15,7 +15,7 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import undecided
-from kschedctl.scheduler.configuration_secrets import shown_url
+from kschedctl.scheduler.configuration.secrets import shown_url
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
 from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.leaning import Unknown
@@ -23,16 +23,9 @@ from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.admission import admit
-from kschedctl.studies.advice import advice, headline
-from kschedctl.studies.causes import causes
-from kschedctl.studies.eliminations import eliminations, node_groups, node_reports
-from kschedctl.studies.manifests import sort_out
-from kschedctl.studies.once_kept_away import kept_away
-from kschedctl.studies.preemption_report import preemption_report
-from kschedctl.studies.reach import obstacles
-from kschedctl.studies.reservations import devices_by_node, volumes_by_node
-from kschedctl.studies.stand_in import StandIn, created
+from kschedctl.studies.controllers.admission import admit
+from kschedctl.studies.controllers.manifests import sort_out
+from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -42,7 +35,14 @@ from kschedctl.studies.unknown import (
     together,
     unknown_kinds,
 )
-from kschedctl.studies.upstream_faults import upstream_faults
+from kschedctl.studies.why.advice import advice, headline
+from kschedctl.studies.why.causes import causes
+from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
+from kschedctl.studies.why.once_kept_away import kept_away
+from kschedctl.studies.why.preemption import preemption_report
+from kschedctl.studies.why.reach import obstacles
+from kschedctl.studies.why.reservations import devices_by_node, volumes_by_node
+from kschedctl.studies.why.upstream_faults import upstream_faults
 
 PodReference = str | Mapping[str, Any] | Pod
 

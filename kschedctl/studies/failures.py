@@ -19,15 +19,15 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
 from kschedctl.scheduler.framework import Bools
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.snapshot import Snapshot
-from kschedctl.studies.edits import owner_of, returns
-from kschedctl.studies.nodes import by_group, pool, zone_of
+from kschedctl.studies.edits.cluster_edits import owner_of, returns
+from kschedctl.studies.edits.node_edits import by_group, pool, zone_of
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
-from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import run_on, victims
+from kschedctl.studies.shared_cluster import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {

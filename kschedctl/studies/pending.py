@@ -11,7 +11,7 @@ from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.ages import age
-from kschedctl.studies.edits import workload_of
+from kschedctl.studies.edits.cluster_edits import workload_of
 from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.unknown import VERDICT, together
 

@@ -11,10 +11,10 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
 from kschedctl.scheduler.framework import Bools
-from kschedctl.scheduler.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.snapshot.snapshot import Matrix, Snapshot
-from kschedctl.studies.edits import workload_of
+from kschedctl.studies.edits.cluster_edits import workload_of
 
 Rows = npt.NDArray[np.int32]
 DOMAINS_LISTED = 50

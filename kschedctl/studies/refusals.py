@@ -23,7 +23,7 @@ from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.lint.workload import ADDED_LABELS
-from kschedctl.scheduler.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import validation_options
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 """The namespaces that the API server makes itself."""

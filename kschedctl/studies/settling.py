@@ -16,8 +16,8 @@ from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Outcome, Simulation
-from kschedctl.studies.edits import is_made_again, with_pods
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
 from kschedctl.studies.unknown import of_simulation
 
 

@@ -11,19 +11,19 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
-from kschedctl.scheduler.simulation import Outcome, Simulation
-from kschedctl.studies.changes import Change
-from kschedctl.studies.creation import Creation, create
-from kschedctl.studies.edits import added, with_pods
-from kschedctl.studies.manifests import refuse_written, sort_out
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.studies.controllers.changed_workloads import Existing, plan
+from kschedctl.studies.controllers.creation import Creation, create
+from kschedctl.studies.controllers.manifests import refuse_written, sort_out
+from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
+from kschedctl.studies.controllers.rollout_limits import Change
+from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
-from kschedctl.studies.rollout import Rollout, renamed, roll_out
-from kschedctl.studies.scene import Scene, left_out
 from kschedctl.studies.settling import come_back, victims
+from kschedctl.studies.shared_cluster import Scene, left_out
 from kschedctl.studies.unknown import of_simulation, said, together
-from kschedctl.studies.updates import Existing, plan
 
 
 @dataclass(eq=False)

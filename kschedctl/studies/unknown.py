@@ -8,7 +8,7 @@ from typing import Any
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.leaning import EVERYTHING, Effect, Lean, Unknown
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 VERDICT, MESSAGE, SCORES, VICTIMS = "verdict", "message", "scores", "victims"
 WEIGHT = {affects: weight for weight, affects in enumerate((VICTIMS, SCORES, MESSAGE, VERDICT))}

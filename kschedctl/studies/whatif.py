@@ -16,31 +16,31 @@ from kschedctl.reports import scenario as parts
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import StepReport, WhatIf
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
-from kschedctl.studies import node_steps, nodes, pod_steps
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.controllers.manifests import in_files, names_of
 from kschedctl.studies.difference import pod_changes, zone_balance
 from kschedctl.studies.drain import Draining
-from kschedctl.studies.edit import Edit, Files, chosen_nodes
-from kschedctl.studies.manifests import in_files, names_of
+from kschedctl.studies.edits import node_edits, steps_on_nodes, steps_on_pods
+from kschedctl.studies.edits.scenario import files_of, in_step, load_scenario, no_files, verb
+from kschedctl.studies.edits.steps import Edit, Files, chosen_nodes
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.scenario import files_of, in_step, load_scenario, no_files, verb
-from kschedctl.studies.scene import left_out
 from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
+from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.simulate import deploy, prepare
 from kschedctl.studies.unknown import of_simulation, said, together
 
 EDITS: Mapping[str, Callable[[Any, Cluster, Files], Edit]] = {
-    "cordon": node_steps.cordon,
-    "uncordon": node_steps.uncordon,
-    "taint": node_steps.taint,
-    "label": node_steps.label,
-    "addNodes": node_steps.add_nodes,
-    "removeNodes": node_steps.remove_nodes,
-    "fail": node_steps.fail,
-    "scale": pod_steps.scale,
-    "priorityClass": pod_steps.set_priority_class,
-    "configure": pod_steps.configure,
+    "cordon": steps_on_nodes.cordon,
+    "uncordon": steps_on_nodes.uncordon,
+    "taint": steps_on_nodes.taint,
+    "label": steps_on_nodes.label,
+    "addNodes": steps_on_nodes.add_nodes,
+    "removeNodes": steps_on_nodes.remove_nodes,
+    "fail": steps_on_nodes.fail,
+    "scale": steps_on_pods.scale,
+    "priorityClass": steps_on_pods.set_priority_class,
+    "configure": steps_on_pods.configure,
 }
 """A step's name -> the edit that it is. ``apply`` and ``drain`` are more than that."""
 
@@ -94,7 +94,7 @@ class Run:
         return edit.displaced, edit.notes
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
-        placed = list(pod_steps.manifests_of(part, self.read))
+        placed = list(steps_on_pods.manifests_of(part, self.read))
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
@@ -107,7 +107,7 @@ class Run:
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)
-        scheduler = Scheduler(nodes.cordoned(self.rest.cluster, names))
+        scheduler = Scheduler(node_edits.cordoned(self.rest.cluster, names))
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         draining = Draining(simulation, names)
         draining.run()

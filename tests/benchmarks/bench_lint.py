@@ -22,7 +22,7 @@ from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.rule import Rule
 from kschedctl.lint.world import World
-from kschedctl.sources.positions import read_manifests
+from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.sources.read import read
 
 T = TypeVar("T")

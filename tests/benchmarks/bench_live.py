@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.live_lists import paths, plural
+from kschedctl.sources.live.lists import paths, plural
 
 SCRIPTS = Path(sys.executable).parent
 CLIENT = """

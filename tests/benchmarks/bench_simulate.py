@@ -24,7 +24,7 @@ from typing import Any
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.failures import failures
 
 Json = dict[str, Any]

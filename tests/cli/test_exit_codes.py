@@ -11,7 +11,8 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl import errors
-from kschedctl.cli import explain, main
+from kschedctl.cli import main
+from kschedctl.cli.commands import explain
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from kschedctl.lint.engine import lint
 from kschedctl.lint.world import World
-from kschedctl.sources.positions import read_manifests
+from kschedctl.sources.documents.positions import read_manifests
 
 CHARTS = Path(__file__).parent / "charts"
 JUDGED: dict[str, set[tuple[str, str]]] = {

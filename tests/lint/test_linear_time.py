@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.sources.positions import read_manifests
+from kschedctl.sources.documents.positions import read_manifests
 
 SIZE = 1 << 20
 SECONDS = 15  # for a mebibyte; backtracking takes centuries, a quadratic scan some ten minutes

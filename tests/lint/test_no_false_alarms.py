@@ -19,7 +19,7 @@ from kschedctl.lint.facts import CORDONED, REPELLING, Facts
 from kschedctl.lint.rule import Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
-from kschedctl.sources.positions import read_manifests
+from kschedctl.sources.documents.positions import read_manifests
 
 SOUND = """\
 apiVersion: scheduling.k8s.io/v1

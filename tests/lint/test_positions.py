@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents import Content
-from kschedctl.sources.positions import Manifest, Path, Text, manifests_of, read_manifests
+from kschedctl.sources.documents.documents import Content
+from kschedctl.sources.documents.positions import Manifest, Path, Text, manifests_of, read_manifests
 
 YAML = """\
 # the first line

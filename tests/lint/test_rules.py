@@ -15,7 +15,7 @@ from kschedctl.lint.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, TABLE, example, table_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
-from kschedctl.sources.positions import Manifest, read_manifests
+from kschedctl.sources.documents.positions import Manifest, read_manifests
 
 MARK = "# <-"
 MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501)]

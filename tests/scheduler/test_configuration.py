@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.configuration import load_configuration
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.configuration import load_configuration
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args import ResourceSpec, UtilizationShapePoint
+from kschedctl.scheduler.configuration.strict_decoding import Duration
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
-from kschedctl.scheduler.plugin_args import ResourceSpec, UtilizationShapePoint
-from kschedctl.scheduler.strict_decoding import Duration
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

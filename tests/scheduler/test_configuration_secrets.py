@@ -13,8 +13,8 @@ import yaml
 import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration_secrets import REDACTED, without_secrets
-from kschedctl.sources.snapshot_file import read_snapshot, write_snapshot
+from kschedctl.scheduler.configuration.secrets import REDACTED, without_secrets
+from kschedctl.sources.archive.file import read_snapshot, write_snapshot
 
 SECRET = "aHVudGVyMg=="  # hunter2
 CONFIGURATION: dict[str, Any] = {

@@ -10,9 +10,9 @@ import pytest
 from fake_plugins import FAKES, FakeFilter, FakeFramework, FakePreFilter, from_table
 from plugin_cases import cases, pod_info, shown, snapshot
 
-from kschedctl.scheduler.configuration import load_configuration
+from kschedctl.scheduler.configuration.configuration import load_configuration
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.cycle import ScoreOutcome, run_cycle
-from kschedctl.scheduler.feature_gates import FeatureGates
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.registry import PLUGINS

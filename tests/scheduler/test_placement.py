@@ -17,10 +17,10 @@ from test_simulation import objects
 from kschedctl.api.workloads import decode
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.cycle import run_cycle
-from kschedctl.scheduler.placement import Placements
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.studies.creation import create
-from kschedctl.studies.edits import added
+from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.studies.controllers.creation import create
+from kschedctl.studies.edits.cluster_edits import added
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"
 PLACED = [json.loads(line) for line in lzma.decompress(RECORDINGS.read_bytes()).splitlines()]

@@ -6,7 +6,7 @@ from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 Json = dict[str, Any]
 

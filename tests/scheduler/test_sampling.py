@@ -9,9 +9,9 @@ import pytest
 from golden_cases import Json
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.sampling import Sampling, feasible_nodes_to_find
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
+from kschedctl.scheduler.simulation.sampling import Sampling, feasible_nodes_to_find
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 NUMBERS = [(0, 10, 10), (40, 10, 10), (0, 1000, 420), (40, 1000, 400), (0, 6000, 300), (40, 6000, 2400)]
 """Upstream's TestNumFeasibleNodesToFind: the percentage that counts, the nodes, how many are enough."""

@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 
 APPS = ["x", "y"]
 ZONE = "zone"

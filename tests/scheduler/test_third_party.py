@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.third_party import third_party_plugins
 
 MODULE = """

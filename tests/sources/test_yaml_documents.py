@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.sources.yaml_documents import parse_yaml
+from kschedctl.sources.documents.yaml_documents import parse_yaml
 
 SCALARS: dict[str, Any] = {
     "yes": True,

@@ -22,7 +22,7 @@ from kschedctl.studies.capacity import capacity
 from kschedctl.studies.drain import drain
 from kschedctl.studies.failures import failures
 from kschedctl.studies.parallel import Workers, run_all
-from kschedctl.studies.several import ask_each
+from kschedctl.studies.several_clusters import ask_each
 from kschedctl.studies.simulate import simulate
 from kschedctl.studies.whatif import whatif
 

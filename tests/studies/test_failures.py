@@ -13,11 +13,11 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.simulation import Spread
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation import Simulation
-from kschedctl.studies.edits import returns
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.failures import Loss, failures, lose, losses
 from kschedctl.studies.parallel import Workers
-from kschedctl.studies.scene import Scene
+from kschedctl.studies.shared_cluster import Scene
 
 
 def zones(pods: int, cpu: str = "1") -> list[Json]:

@@ -8,9 +8,9 @@ from small import Json, node, pod, pod_spec, replica, workload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.reports.simulation import Simulation, WorkloadPlacement
-from kschedctl.studies.changes import share
+from kschedctl.studies.controllers.changed_workloads import first_to_go
+from kschedctl.studies.controllers.rollout_limits import share
 from kschedctl.studies.simulate import simulate
-from kschedctl.studies.updates import first_to_go
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kschedctl.scheduler.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 
 
 class Features(NamedTuple):

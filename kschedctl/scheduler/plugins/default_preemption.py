@@ -9,13 +9,13 @@ import numpy as np
 
 from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.candidates import NO_CANDIDATES, Candidates, Choice, choose
+from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
-from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
-from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidates, Choice, choose
+from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
 

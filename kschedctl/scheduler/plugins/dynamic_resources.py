@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -27,7 +28,6 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.leaning import Lean
-from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.labels import aggregate
+from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_SCORE_SKIP,
@@ -28,7 +29,6 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.plugin_args import InterPodAffinityArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.snapshot import Counts, Snapshot

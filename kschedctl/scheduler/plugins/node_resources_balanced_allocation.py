@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores, UpstreamFault
-from kschedctl.scheduler.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot

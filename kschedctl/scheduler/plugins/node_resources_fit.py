@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api import resource_names as names
+from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import (
@@ -19,7 +20,6 @@ from kschedctl.scheduler.framework import (
     Scores,
     required_state,
 )
-from kschedctl.scheduler.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo

@@ -21,6 +21,7 @@ from kschedctl.api.labels import (
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.tolerations import find_untolerated
+from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.default_selector import default_selector, selecting_kinds
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
@@ -37,7 +38,6 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE

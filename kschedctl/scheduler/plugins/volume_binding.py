@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
@@ -24,7 +25,6 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.scheduler.leaning import Lean
-from kschedctl.scheduler.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import claim_leans

@@ -14,7 +14,7 @@ from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster, flatten
-from kschedctl.scheduler.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import validation_options
 
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
 INVENTED = {

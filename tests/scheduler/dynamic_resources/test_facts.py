@@ -6,9 +6,9 @@ import pytest
 from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
 from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import PluginVerdict
-from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.snapshot.delta import NO_CHANGE
 

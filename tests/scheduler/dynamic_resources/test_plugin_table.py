@@ -11,13 +11,13 @@ from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, sh
 
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
+from kschedctl.scheduler.configuration.strict_decoding import Duration
 from kschedctl.scheduler.cycle import FilterOutcome, PreFilterOutcome
 from kschedctl.scheduler.dynamic_resources.evaluation import preference
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import PluginVerdict, Status
-from kschedctl.scheduler.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
-from kschedctl.scheduler.strict_decoding import Duration
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.snapshot import Settings
 

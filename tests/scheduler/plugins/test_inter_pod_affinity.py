@@ -22,7 +22,7 @@ from small_clusters import (
 )
 
 from kschedctl.cluster import convert
-from kschedctl.scheduler.plugin_args import InterPodAffinityArgs
+from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
 from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kschedctl.snapshot.pod_info import PodInfo
 

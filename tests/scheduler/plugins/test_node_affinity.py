@@ -18,7 +18,7 @@ from small_clusters import (
     wants_node,
 )
 
-from kschedctl.scheduler.plugin_args import NodeAffinityArgs
+from kschedctl.scheduler.configuration.plugin_args import NodeAffinityArgs
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 
 

@@ -24,9 +24,8 @@ from small_clusters import (
 )
 
 from kschedctl.api.pod_requests import Options
-from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
-from kschedctl.scheduler.feature_gates import FeatureGates
-from kschedctl.scheduler.plugin_args import (
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args import (
     DEFAULT_RESOURCES,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
@@ -35,7 +34,8 @@ from kschedctl.scheduler.plugin_args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from kschedctl.scheduler.plugin_args_validation import args_errors
+from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
+from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.registry import PLUGINS
 from kschedctl.scheduler.resource_allocation import Usage, broken_linear, node_usage, pod_amounts
 from kschedctl.snapshot.snapshot import Settings

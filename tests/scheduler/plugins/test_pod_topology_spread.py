@@ -25,7 +25,7 @@ from small_clusters import (
     wants_node,
 )
 
-from kschedctl.scheduler.plugin_args import PodTopologySpreadArgs
+from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
 
 

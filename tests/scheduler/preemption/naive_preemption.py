@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
-from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

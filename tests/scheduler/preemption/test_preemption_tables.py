@@ -14,12 +14,12 @@ import pytest
 from plugin_cases import cases, pod_info, snapshot
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.candidates import Candidate, choose
+from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
-from kschedctl.scheduler.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
-from kschedctl.scheduler.preemption import DryRun, dry_run, pdb_violations
+from kschedctl.scheduler.preemption.candidates import Candidate, choose
+from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run, pdb_violations
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.snapshot import Snapshot
 

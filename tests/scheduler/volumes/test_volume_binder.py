@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
-from kschedctl.scheduler.plugin_args import UtilizationShapePoint
+from kschedctl.scheduler.configuration.plugin_args import UtilizationShapePoint
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
 
 ZONES = ("a", "b", "c")

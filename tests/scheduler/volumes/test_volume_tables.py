@@ -13,7 +13,7 @@ from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, sc
 
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from kschedctl.cluster import Cluster, without_nulls
-from kschedctl.scheduler.plugin_args import VolumeBindingArgs
+from kschedctl.scheduler.configuration.plugin_args import VolumeBindingArgs
 from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions

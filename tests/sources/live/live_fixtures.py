@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from kschedctl.sources.live_http import Server
-from kschedctl.sources.live_limits import with_limits
+from kschedctl.sources.live.http import Server
+from kschedctl.sources.live.limits import with_limits
 
 WAITED: list[float] = []
 """The seconds that a Server of the fixture would have waited in the test."""

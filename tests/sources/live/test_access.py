@@ -14,7 +14,7 @@ from api_server import TLS, ApiServer, Response, for_path, kubeconfig, replayed,
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
-from kschedctl.sources.live import Access, Connection, connect, seconds_of
+from kschedctl.sources.live.connection import Access, Connection, connect, seconds_of
 
 VERSION = "/version"
 
@@ -163,7 +163,7 @@ def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (tmp_path / name).write_text(text)
     monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
-    monkeypatch.setattr("kschedctl.sources.live.SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr("kschedctl.sources.live.connection.SERVICE_ACCOUNT", tmp_path)
     with serving(replayed, tls=True) as api:
         host, _, port = api.url.removeprefix("https://").partition(":")
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)

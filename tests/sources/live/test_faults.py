@@ -16,7 +16,8 @@ from api_server import Answer, Response, dripped, for_path, kubeconfig, replayed
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.main import main
-from kschedctl.sources import live_http, live_lists
+from kschedctl.sources.live import http as live_http
+from kschedctl.sources.live import lists as live_lists
 
 SECONDS, GRACE = 0.5, 2.0
 NODES, PODS, VERSION = "/api/v1/nodes", "/api/v1/pods", "/version"

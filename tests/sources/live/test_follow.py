@@ -14,11 +14,11 @@ from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
-from kschedctl.sources import live_follow
-from kschedctl.sources.live import Connection
-from kschedctl.sources.live_follow import Follower
-from kschedctl.sources.live_http import Server
-from kschedctl.sources.live_reading import read_live
+from kschedctl.sources.live import follow as live_follow
+from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.live.follow import Follower
+from kschedctl.sources.live.http import Server
+from kschedctl.sources.live.reading import read_live
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"

@@ -13,10 +13,11 @@ from api_server import Response, for_path, recorded_error, recordings, replayed,
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, InputError
-from kschedctl.sources import live_http, live_lists
 from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.live_http import RefusedError, Server
-from kschedctl.sources.live_lists import paths, read_list
+from kschedctl.sources.live import http as live_http
+from kschedctl.sources.live import lists as live_lists
+from kschedctl.sources.live.http import RefusedError, Server
+from kschedctl.sources.live.lists import paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"

@@ -13,8 +13,9 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
 from kschedctl.cli.main import main
-from kschedctl.sources import live_follow, live_http
-from kschedctl.sources.snapshot_file import write_snapshot
+from kschedctl.sources.archive.file import write_snapshot
+from kschedctl.sources.live import follow as live_follow
+from kschedctl.sources.live import http as live_http
 
 Run = Callable[..., tuple[int, str, str]]
 CLAIMS = "/api/v1/persistentvolumeclaims"

@@ -19,10 +19,10 @@ import kschedctl
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.errors import ClusterError
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.sources.live import Connection
-from kschedctl.sources.live_http import Server
-from kschedctl.sources.live_lists import plural
-from kschedctl.sources.live_reading import Wishes, read_live
+from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.live.http import Server
+from kschedctl.sources.live.lists import plural
+from kschedctl.sources.live.reading import Wishes, read_live
 
 ServerAt = Callable[..., Server]
 CLAIMS, CONFIG_MAPS = "/api/v1/persistentvolumeclaims", "/api/v1/namespaces/kube-system/configmaps"

@@ -16,10 +16,10 @@ import kschedctl
 from kschedctl.api import objects as api
 from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import Cluster
-from kschedctl.sources.anonymize import anonymized
-from kschedctl.sources.anonymize_fields import FIELDS, KEPT
-from kschedctl.sources.anonymize_keys import is_well_known
-from kschedctl.sources.snapshot_file import read_snapshot, write_snapshot
+from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.fields import FIELDS, KEPT
+from kschedctl.sources.anonymize.keys import is_well_known
+from kschedctl.sources.archive.file import read_snapshot, write_snapshot
 
 PSEUDONYM = re.compile(r"x\d{4,}")
 

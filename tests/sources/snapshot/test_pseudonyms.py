@@ -15,12 +15,12 @@ import kschedctl
 from kschedctl.api import resource_names
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
-from kschedctl.sources.anonymize import anonymized
-from kschedctl.sources.anonymize_expressions import Expressions, computes
-from kschedctl.sources.anonymize_keys import is_well_known
-from kschedctl.sources.anonymize_labels import Numbers
-from kschedctl.sources.pseudonyms import Pseudonyms
-from kschedctl.sources.rewriter import Rewriter
+from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.expressions import Expressions, computes
+from kschedctl.sources.anonymize.keys import is_well_known
+from kschedctl.sources.anonymize.labels import Numbers
+from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
+from kschedctl.sources.anonymize.rewriter import Rewriter
 
 Json = dict[str, Any]
 SECRET = "acme"

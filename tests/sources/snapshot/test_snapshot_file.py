@@ -22,8 +22,8 @@ from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
+from kschedctl.sources.archive.file import read_header, read_snapshot, write_snapshot
 from kschedctl.sources.read import read
-from kschedctl.sources.snapshot_file import read_header, read_snapshot, write_snapshot
 
 RECORDED = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
 

@@ -1,0 +1,48 @@
+"""``kschedctl capacity``: how many more of these pods fit?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.options import Source, Unlisted, with_options
+from kschedctl.cli.run_options import Run
+from kschedctl.errors import UsageError
+from kschedctl.reports.capacity import Capacity
+from kschedctl.studies import capacity as study
+from kschedctl.studies.controllers.creation import MOST_PODS
+from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.parallel import Progress, Workers
+
+
+@with_options
+def capacity(
+    *,
+    source: Source,
+    run: Run,
+    view: Unlisted,
+    namespace: Namespace = None,
+    most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,
+) -> Answer:
+    """How many more of these pods fit, where, and what stops the next one?
+
+    Each manifest is a shape by itself, tried on the cluster as it is: a pod, or what makes pods. Nobody is evicted for
+    them. Exits with 1 when not even one pod fits, or fewer than --max.
+    """
+    if most is not None and not 1 <= most <= MOST_PODS:
+        raise UsageError(f"--max {most}: from 1 to {MOST_PODS:,}")
+    options = {**run.options(), "most": most}
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
+        _, cluster, manifests, places = application
+        with in_files(places):
+            return study.capacity(cluster, manifests, workers=workers, progress=progress, **options)
+
+    def enough(report: Capacity) -> bool:
+        return all(shape.fits >= (most or 1) for shape in report.shapes)
+
+    return answer(run, view, read_manifests(source, namespace), ask, enough)

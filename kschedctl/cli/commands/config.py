@@ -1,0 +1,135 @@
+"""``kschedctl config``: is this KubeSchedulerConfiguration sound, and what does it do?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.commands.lint import CLEAN, FOUND, Shown, signed
+from kschedctl.cli.options import Source, feature_gates, with_options
+from kschedctl.cli.source import connection, tell
+from kschedctl.errors import InputError, UsageError
+from kschedctl.lint.configuration import check_configuration
+from kschedctl.lint.configuration_faults import load
+from kschedctl.lint.effective_configuration import effective_configuration
+from kschedctl.lint.engine import report_of
+from kschedctl.lint.rule import Severity, Subject
+from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.scheduler.configuration.document import KIND
+from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, FeatureGates
+from kschedctl.sources.documents.positions import Manifest, read_manifests
+
+
+@dataclass(frozen=True)
+class SchedulerOptions:
+    """How kube-scheduler is started besides its configuration."""
+
+    feature_gates: Annotated[
+        list[str],
+        typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
+    ] = field(default_factory=list)
+    kube_version: Annotated[
+        str | None,
+        typer.Option(
+            "--kube-version",
+            metavar="VERSION",
+            help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
+        ),
+    ] = None
+
+    def gates(self) -> FeatureGates:
+        return FeatureGates(self.kube_version or KUBE_VERSION, feature_gates(self.feature_gates))
+
+
+@dataclass(frozen=True)
+class Live:
+    """The scheduler of a live cluster."""
+
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
+    ] = False
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
+    ] = None
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None
+
+    @property
+    def asked(self) -> bool:
+        return bool(self.live or self.kubeconfig or self.context)
+
+
+@with_options
+def config(
+    shown: Shown,
+    scheduler: SchedulerOptions,
+    live: Live,
+    *,
+    action: Annotated[str, typer.Argument(metavar="check|view", help="Look for faults, or show what is in force.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration.  [default for view: the default]"),
+    ] = None,
+    cluster_size: Annotated[
+        int | None,
+        typer.Option("--cluster-size", metavar="NUMBER", help="Number of nodes, for percentageOfNodesToScore."),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
+    fail_on: Annotated[
+        Severity, typer.Option("--fail-on", metavar="error|warning|note", help="check: exit with 1 from here.")
+    ] = Severity.WARNING,
+) -> Answer:
+    """Is this KubeSchedulerConfiguration sound (check), and what does it do (view)?
+
+    view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
+    of FILE, with --live of the live cluster's scheduler, else of the default.
+    """
+    if action not in ("check", "view") or (action == "check" and file is None):
+        hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
+        raise UsageError(f'nothing to do with "{action}"', hint=hint)
+    if live.asked and (file or action == "check"):
+        raise UsageError("--live is for view, without a FILE")
+    if live.asked:
+        return shown.answer(_of_live(live, scheduler))
+    known = scheduler.gates()
+    document = _document(file) if file else None
+    if document is None or action == "view":
+        written = None if document is None else document.value
+        return shown.answer(effective_configuration(load(written, known), written))
+    subject = Subject(KIND, "", document=document.value, place=document)
+    size = nodes if cluster_size is None else cluster_size
+    report = signed(report_of(check_configuration(subject, known, size), checked=1))
+    return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+
+
+def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
+    """What the scheduler of the cluster runs with. Raises ClusterError."""
+    from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
+
+    found = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
+    wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
+    cluster = scheduler_of(found, read_setup(found.server), wishes)
+    tell(cluster)
+    report = effective_configuration(
+        load(cluster.configuration, FeatureGates(cluster.kube_version, cluster.feature_gates)), cluster.configuration
+    )
+    picture = cluster.picture
+    by = (
+        picture.configured_by
+        if picture and picture.configured_by
+        else "kube-scheduler's defaults, as far as can be seen"
+    )
+    return replace(report, configured_by=by, kube_version=cluster.kube_version)
+
+
+def _document(file: str) -> Manifest:
+    """The only document of a file. Raises InputError."""
+    documents = list(read_manifests(file))
+    if len(documents) != 1 or documents[0].value.get("kind") != KIND:
+        raise InputError(f"not one {KIND}", where=file)
+    return documents[0]

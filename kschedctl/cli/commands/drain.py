@@ -1,0 +1,59 @@
+"""``kschedctl drain``: where would the pods of these nodes go?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.references import kind_of
+from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import scenario
+from kschedctl.errors import UsageError
+from kschedctl.reports.drain import Drain
+from kschedctl.studies import drain as study
+from kschedctl.studies.edits.node_edits import find_nodes
+from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.why.one_more_node import with_more_nodes
+
+
+@with_options
+def drain(
+    *,
+    source: Source,
+    run: Run,
+    result: Output,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
+    selector: Annotated[
+        str, typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes with such labels.")
+    ] = "",
+) -> Answer:
+    """Where would the pods of these nodes go, and what keeps them from being drained?
+
+    All the nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed
+    anew before the next one goes. As kubectl drain does with --ignore-daemonsets, --delete-emptydir-data and --force:
+    pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when every pod that goes
+    gets another node; pods that are lost are a price, too.
+    """
+    if not nodes and not selector:
+        raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
+    words = nodes or []
+    if len(words) > 1 and kind_of(words[0]) == "Node":  # as in: drain node n1
+        words = words[1:]
+    options = run.options()
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
+        chosen = find_nodes(asked.cluster, words, selector)
+        report = study.drain(asked.cluster, chosen, workers=workers, progress=progress, **options)
+        if not report.unplaced or report.interrupted:
+            return report
+        step = {"drain": {"nodes": chosen}}
+        again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+        steps = with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
+        return replace(report, next=scenario(asked.source, run, steps))
+
+    return answer(run, result, clusters(source), ask, lambda report: report.safe)

@@ -1,0 +1,171 @@
+"""``kschedctl explain``: why is this pod Pending, or why are all of these?"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import replace as altered
+
+from kschedctl.cli import pods as found_pods
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
+from kschedctl.cli.references import references
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import in_context
+from kschedctl.cli.try_next import again
+from kschedctl.cli.watching import watched
+from kschedctl.cli.world import World, read_world
+from kschedctl.cluster import Cluster
+from kschedctl.demo import DEMO_TIME
+from kschedctl.errors import UsageError
+from kschedctl.render.page import names
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import FINE, Explanations
+from kschedctl.reports.pending import PendingPods
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.explain import as_events, explain_stand_in, explanations
+from kschedctl.studies.pending import pending_pods
+
+log = logging.getLogger(__name__)
+
+
+@with_options
+def explain(
+    *,
+    source: Source,
+    scope: Scope,
+    view: View,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
+    ] = None,
+    priority_class: Annotated[
+        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
+    ] = "",
+    watch: Annotated[
+        bool, typer.Option("-w", "--watch", help="Keep watching the live cluster; answer again when it changes.")
+    ] = False,
+) -> Answer | int:
+    """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
+
+    Of a workload (deploy/NAME) its pending pods are explained, else one more replica; with -f the manifests of the
+    files, each as if it were created now in the cluster: that of the files if they hold nodes, else --snapshot, --demo
+    or the live one. Without either every pending pod of the namespace (with -A of all), grouped by cause.
+    """
+    if pods and scope.selector:
+        raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
+    as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
+    question = _Question(source, scope, tuple(pods or ()), as_if)
+
+    def answer(world: World) -> Answer:
+        return _answer(question.report(world), view)
+
+    if watch:
+        return watched(source, scope, lambda cluster: answer(World(cluster)))
+    pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
+    return answer(read_world(source, scope.namespace, pods_alone=pods_alone))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the command line asks."""
+
+    source: Source
+    scope: Scope
+    words: tuple[str, ...]
+    as_if: dict[str, Any]
+
+    def report(self, world: World) -> Explanation | Explanations | PendingPods:
+        """What is to be said of this cluster. Raises KschedctlError."""
+        world = replace(world, cluster=asking_for(world.cluster, self.scope.scheduler_name))
+        scope = in_context(self.scope, self.source, world.cluster)
+        if self.words:
+            return self._explained(subjects.named(world, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE))
+        if found := subjects.of_files(world, self.scope):
+            return self._explained(found)
+        if self.as_if["as_if_priority"] is not None or self.as_if["as_if_priority_class"]:
+            raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
+        return self._pending(world, scope)
+
+    def _explained(self, found: Sequence[StandIn]) -> Explanation | Explanations:
+        name = self.scope.scheduler_name
+        reports = [as_events(explain_stand_in(_asking(each, name), **self.as_if)) for each in found]
+        return reports[0] if len(reports) == 1 else explanations(reports)
+
+    def _pending(self, world: World, scope: Scope) -> Explanation | Explanations | PendingPods:
+        """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
+        report = summary(world.cluster, self.source, scope)
+        others = subjects.without_pods(world, scope)
+        if others and report.groups:
+            log.warning(
+                "note: not explained: %s: name them to have them explained",
+                names([f"{kind} {n}/{name}" for kind, n, name in others]),
+            )
+        elif others:
+            return self._explained(subjects.of_keys(world, others))
+        return report
+
+
+def _answer(report: Explanation | Explanations | PendingPods, view: View) -> Answer:
+    if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
+        for what in report.not_replayed:
+            log.warning("not replayed yet: %s", what)
+    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided))
+
+
+def fine(report: Explanation | Explanations | PendingPods) -> bool:
+    """Whether the pod, or each of the pods by itself, has a node or would get one; also when nothing is pending."""
+    match report:
+        case Explanation():
+            return report.verdict in FINE
+        case Explanations():
+            return all(map(fine, report.explanations))
+    return all(group.verdict in FINE for group in report.groups)
+
+
+def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
+    """The cluster with all unbound pods asking for this scheduler."""
+    if scheduler_name is None:
+        return cluster
+    asking = (
+        pod if pod.spec.node_name else altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name))
+        for pod in cluster.pods
+    )
+    return replace(cluster, pods=tuple(asking))
+
+
+def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
+    """The same for a pod that is not in the cluster."""
+    if scheduler_name is None or found.pod.spec.node_name:
+        return found
+    return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
+
+
+def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
+    """All pending pods of the scope, grouped by cause."""
+    waiting, where = found_pods.pending(cluster, scope), found_pods.describe(scope)
+
+    def command(pod: str) -> str:
+        return "".join(again(source, "explain", pod, scope.arguments()))
+
+    report = pending_pods(Scheduler(cluster), waiting, where, command, _now(cluster, source))
+    if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
+        return report
+    return altered(report, hints=again(source, "explain", "-A"))
+
+
+def _now(cluster: Cluster, source: Source) -> str:
+    """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
+    if source.demo:
+        return DEMO_TIME
+    return cluster.picture.read_at if cluster.picture else datetime.now(UTC).isoformat(timespec="seconds")

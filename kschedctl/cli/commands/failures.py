@@ -1,0 +1,61 @@
+"""``kschedctl failures``: what would not fit any more if a node, a zone or a pool were lost?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import replace
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import scenario
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.reports.failures import Failures
+from kschedctl.studies import failures as study
+from kschedctl.studies.parallel import Progress, Workers
+from kschedctl.studies.why.one_more_node import with_more_nodes
+
+
+@with_options
+def failures(
+    *,
+    source: Source,
+    run: Run,
+    result: Output,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
+    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
+    pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once; alone: every two nodes.")] = False,
+) -> Answer:
+    """What would not fit any more if a node, a zone or a pool were lost?
+
+    The pods that controllers make anew pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
+    not protect from failures. Pods that are pending already are not counted. The worst losses come first. Exits with 0
+    when the cluster can do without any one of them.
+    """
+    chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
+    if len(chosen) > 1:
+        raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
+    unit = chosen[0] if chosen else ("node" if pairs else "zone")
+    options = {**run.options(), "pairs": pairs}
+
+    def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
+        report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
+        return replace(report, next=scenario(asked.source, run, _remedy(report, asked.cluster, run)))
+
+    return answer(run, result, clusters(source), ask, lambda report: report.safe)
+
+
+def _remedy(report: Failures, cluster: Cluster, run: Run) -> Mapping[str, Any] | None:
+    """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
+    worst = report.failures[0] if report.failures else None
+    if worst is None or not worst.unplaced or report.interrupted:
+        return None
+    lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
+    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, gone=True, **again)

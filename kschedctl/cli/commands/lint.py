@@ -1,0 +1,172 @@
+"""``kschedctl lint``: what in these manifests, or in this cluster, makes scheduling go wrong?"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import replace as altered
+
+import kschedctl
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.lint_settings import find_settings, read_baseline, read_settings
+from kschedctl.cli.options import Color, Output, Source, with_options
+from kschedctl.cli.source import load
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.lint.engine import chosen_rules, rule_named
+from kschedctl.lint.engine import lint as run
+from kschedctl.lint.rule import Severity
+from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.suppression import baseline_text
+from kschedctl.lint.world import World
+from kschedctl.reports.findings import Findings
+from kschedctl.sources.documents.positions import Manifest, read_manifests
+from kschedctl.sources.files import STDIN, find_files
+from kschedctl.sources.output_file import check_output_files, write_file
+
+CLEAN, FOUND = 0, 1
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Around:
+    """The cluster, where no manifests are given what is linted; snapshot, kubeconfig and context are of Source."""
+
+    with_cluster: Annotated[
+        list[str],
+        typer.Option(
+            "--with-cluster", metavar="FILE", help="Files of the cluster that the manifests go to. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    live: Annotated[bool, typer.Option("--live", help="Look at the live cluster of the current context too.")] = False
+
+    def cluster(self, source: Source) -> Cluster | None:
+        """The cluster, if one is named. Raises KschedctlError."""
+        live = self.live or source.kubeconfig or source.context
+        if not (self.with_cluster or source.snapshot or source.demo or live):
+            return None
+        return load(replace(source, filename=self.with_cluster))
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which rules, and which findings to report."""
+
+    select: Annotated[
+        list[str], typer.Option("--select", metavar="RULE,…", help="Only these rules; * stands for anything.")
+    ] = field(default_factory=list)
+    ignore: Annotated[list[str], typer.Option("--ignore", metavar="RULE,…", help="Not these rules.")] = field(
+        default_factory=list
+    )
+    fail_on: Annotated[
+        Severity | None,
+        typer.Option("--fail-on", metavar="error|warning|note", help="Exit with 1 from here.  [default: warning]"),
+    ] = None
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="FILE", help="Report only what this file does not have.")
+    ] = None
+    write_baseline: Annotated[
+        str | None, typer.Option("--write-baseline", metavar="FILE", help="Write what is found to this file.")
+    ] = None
+    settings: Annotated[
+        str | None,
+        typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How to show what was found."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown")] = TABLE
+    color: Annotated[
+        Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+
+    def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
+        return Output(self.output, color=self.color).answer(document, exit_code)
+
+
+@with_options
+def lint(
+    source: Source,
+    around: Around,
+    which: Which,
+    shown: Shown,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
+    ] = None,
+) -> Answer | int:
+    """What in these manifests, or in this cluster, makes scheduling go wrong?
+
+    With --with-cluster, --snapshot, --demo, --live or a context the rules that need nodes and pods run too; without
+    manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` tells one in full. An
+    object is exempt from a rule by its annotation kschedctl/ignore: RULE reason.
+    """
+    words = files or []
+    if words == ["rules"]:
+        return shown.answer(rule_list())
+    if words[:1] == ["explain"]:
+        if len(words) != 2:
+            raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
+        return shown.answer(rule_report(rule_named(words[1])))
+    world = _world([*source.filename, *words], source.recursive, around.cluster(source))
+    return _findings(world, which, shown)
+
+
+def _findings(world: World, which: Which, shown: Shown) -> Answer | int:
+    check_output_files(which.write_baseline)
+    settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
+    settings = read_settings(settings_file)
+    rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
+    baseline = which.baseline
+    if baseline is None and settings.baseline and settings_file and which.write_baseline is None:
+        baseline = str(settings_file.parent / settings.baseline)
+    report = signed(run(world, rules, settings.severity, read_baseline(baseline) if baseline else None))
+    if which.write_baseline is not None:
+        write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
+        log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
+        return CLEAN
+    return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
+
+
+def signed(report: Findings) -> Findings:
+    """The report with the version of the program that made it."""
+    return altered(report, tool_version=kschedctl.__version__)
+
+
+def _world(paths: list[str], recursive: bool, cluster: Cluster | None) -> World:
+    if not paths:
+        if cluster is None:
+            raise UsageError(
+                "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
+            )
+        return World.of_cluster(cluster)
+    manifests = list(_manifests(paths, recursive))
+    if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
+        cluster = Cluster.from_objects(manifest.value for manifest in manifests)
+    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster)
+
+
+def _manifests(paths: list[str], recursive: bool) -> Iterator[Manifest]:
+    for file in find_files(paths, recursive).files:
+        yield from read_manifests(file if file == STDIN else _relative(file))
+
+
+def _relative(file: str) -> str:
+    """As seen from here, if it is below: what code scanning and annotations expect."""
+    relative = os.path.relpath(file) if file else file
+    return file if relative.startswith("..") else relative
+
+
+def _listed(given: list[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for text in given for part in text.split(","))))

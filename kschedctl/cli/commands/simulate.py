@@ -1,0 +1,71 @@
+"""``kschedctl simulate``: where would the pods of these manifests go, and whom would they evict?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.asking import answer
+from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.run_options import Run
+from kschedctl.cli.try_next import again
+from kschedctl.errors import UsageError
+from kschedctl.reports.simulation import Simulation
+from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE
+from kschedctl.studies import simulate as study
+from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.parallel import Progress, Workers
+
+
+@with_options
+def simulate(
+    *,
+    source: Source,
+    run: Run,
+    result: Output,
+    namespace: Namespace = None,
+    rollout: Annotated[
+        bool,
+        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+    ] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False,
+) -> Answer:
+    """Where would the pods of these manifests go? Applies them to a copy of the cluster.
+
+    Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
+    The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. For example
+    helm template web ./web | kschedctl simulate -f -
+    """
+    applications = read_manifests(source, namespace)
+    if not pending and not all(application.manifests for application in applications.values()):
+        hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
+        raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    options = {**run.options(), "rollout": rollout, "pending": pending}
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> Simulation:
+        with in_files(application.places):
+            report = study.simulate(
+                application.cluster, application.manifests, workers=workers, progress=progress, **options
+            )
+        return replace(report, next=tuple(_next(report, application.source, namespace)))
+
+    return answer(run, result, applications, ask, _all_scheduled)
+
+
+def _all_scheduled(report: Simulation) -> bool:
+    return not (report.variation.pending.most if report.variation else report.unplaced)
+
+
+def _next(report: Simulation, source: Source, namespace: str | None) -> Iterator[str]:
+    """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
+    more = ["-n", namespace] if namespace else []
+    daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
+    if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+        yield from again(source, "capacity", options=more)
+    if any(w.removed and w.created and not w.rollout for w in report.workloads):
+        yield from again(source, "simulate", options=[*more, "--rollout"])

@@ -1,0 +1,72 @@
+"""The page of a Capacity: how many pods of each shape fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import (
+    Block,
+    Column,
+    Heading,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    count,
+    names,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.render.pages.explanation import eliminations_section
+from kschedctl.render.pages.over_runs import spread_text
+from kschedctl.render.pages.sections import headroom_section, interruption, not_known_lines, not_replayed_lines
+from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.reports.unknown import doubt
+
+NODES_SHOWN = 10
+
+
+def capacity_page(report: Capacity, style: Style) -> Page:
+    """One part for each shape; those after the first begin with a heading."""
+    shapes: list[Block] = []
+    for shape in report.shapes:
+        first = not shapes
+        shapes += [] if first else [Heading(shape.shape)]
+        shapes += _shape(shape, style, named=first)
+    only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
+    return (
+        *interruption(report.interrupted),
+        *([only] if report.undecided else []),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *shapes,
+    )
+
+
+def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
+    number = spread_text(shape.over_runs) if shape.over_runs else f"{shape.fits:,}"
+    more = "or more" if shape.limited else "more"
+    tone = Tone.GOOD if shape.fits else Tone.BAD
+    on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
+    name = [Marked(shape.shape, Tone.STRONG)] if named else []
+    headline = paragraph(*name, Marked(f"{number} {more} fit", tone), on)
+    stops = (paragraph("The next one:", shape.message),) if shape.message else ()
+    evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
+    return (
+        headline,
+        *stops,
+        *((paragraph(evicted),) if shape.evicts else ()),
+        *eliminations_section(shape.eliminations, style),
+        *_where(shape, style),
+        *headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
+    )
+
+
+def _where(shape: ShapeCapacity, style: Style) -> Page:
+    if not shape.nodes:
+        return ()
+    rows = [(value, f"{pods:,}") for values in shape.domains.values() for value, pods in values.items()]
+    nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
+    shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
+    rows += [(node, f"{pods:,}") for node, pods in shown]
+    return section("Where", Table((Column("domain or node", keep=True), Column("pods", right=True)), tuple(rows), note))

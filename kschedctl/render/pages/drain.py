@@ -1,0 +1,111 @@
+"""The page of a Drain: whether the nodes come free, where their pods go, and who does not."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import (
+    Bullets,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Paragraph,
+    Style,
+    Table,
+    Tone,
+    count,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.over_runs import over_runs_section
+from kschedctl.render.pages.sections import (
+    REPLAYED,
+    ROWS_SHOWN,
+    evicted_section,
+    headroom_section,
+    interruption,
+    next_section,
+    not_known_lines,
+    not_replayed_lines,
+    unplaced_section,
+)
+from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.reports.unknown import doubt
+
+WORDS = {
+    "lost": "lost for good",
+    "unplaced": "fit nowhere else",
+    "blocked": "cannot be evicted",
+    "evicted": "make room on other nodes",
+}
+"""A number over several runs -> how it is told."""
+
+
+def drain_page(report: Drain, style: Style) -> Page:
+    """All sections that have something to say."""
+    return (
+        *interruption(report.interrupted),
+        _verdict(report),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *_lost(report.lost, style),
+        *_blocked(report.blocked, style),
+        *unplaced_section(report.unplaced, style),
+        *evicted_section(report.evicted, style),
+        *_moved(report.moved, style),
+        *headroom_section(report.headroom),
+        *over_runs_section(report.runs, report.over_runs, WORDS),
+        *next_section(report.next, REPLAYED),
+    )
+
+
+def _verdict(report: Drain) -> Paragraph:
+    price = "Drained at a price:" if report.drained else "Cannot be drained:"
+    if report.safe:
+        word = Marked("Safe to drain:", Tone.WARNING if report.undecided else Tone.GOOD)
+    elif report.interrupted and not report.blocked:
+        word = Marked("Not drained yet:", Tone.WARNING)
+    else:
+        word = Marked(price, Tone.BAD)
+    unplaced = sum(len(group.pods) for group in report.unplaced)
+    numbers = (
+        (len(report.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
+        (len(report.moved), "pod gets another node", "pods get another node"),
+        (unplaced, "pod fits nowhere else", "pods fit nowhere else"),
+        (len(report.blocked), "pod cannot be evicted", "pods cannot be evicted"),
+        (len(report.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
+        (report.untried, "pod was not tried", "pods were not tried"),
+        (report.staying, "pod stays with its node", "pods stay with their nodes"),
+    )
+    told = ", ".join(count(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
+    return paragraph(word, Marked(names(report.nodes), Tone.STRONG), f"– {told}{doubt(report.unknown)}")
+
+
+def _lost(lost: tuple[str, ...], style: Style) -> Page:
+    if not lost:
+        return ()
+    shown, note = first_rows(lost, style, ROWS_SHOWN)
+    bullets = Bullets((*shown, *([note] if note else ())))
+    return section("Lost: no controller makes them again, and kubectl evicts them with --force only", bullets)
+
+
+def _blocked(blocked: tuple[BlockedPod, ...], style: Style) -> Page:
+    if not blocked:
+        return ()
+    shown, note = first_rows(blocked, style, ROWS_SHOWN)
+    rows = tuple((pod.pod, pod.node, pod.why) for pod in shown)
+    columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
+    return section("Cannot be evicted", Table(columns, rows, note))
+
+
+def _moved(moved: tuple[MovedPod, ...], style: Style) -> Page:
+    if not moved:
+        return ()
+    shown, note = first_rows(moved, style, ROWS_SHOWN)
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (pod.pod, pod.source, pod.target, f"{pod.tied}" if pod.tied > 1 else "") for pod in shown
+    )
+    columns = (Column("pod", keep=True), Column("from", keep=True), Column("to", keep=True))
+    tied = Column("equally good", right=True)
+    return section("Moved", Table((*columns, tied), rows, note).without_empty_columns())

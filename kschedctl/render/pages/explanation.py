@@ -1,0 +1,205 @@
+"""The page of an Explanation: the answer, what refuses how many nodes and which, scores, preemption, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from kschedctl.render.page import (
+    Bullets,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.render.pages.preemption import preemption_section
+from kschedctl.render.pages.reservations import reservations_section
+from kschedctl.render.pages.scores import scores_section
+from kschedctl.render.pages.sections import ROOMY, not_known_lines, not_replayed_lines, upstream_fault_lines
+from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
+from kschedctl.reports.unknown import VERDICT, reasons, unless
+
+GROUPS_SHOWN = 10
+FOR_GOOD = "UnschedulableAndUnresolvable"
+TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
+
+
+def explanation_page(report: Explanation, style: Style) -> Page:
+    """All sections that have something to say."""
+    return (
+        *_verdict(report),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *upstream_fault_lines(report.upstream_faults),
+        *_before_nodes(report),
+        *_refusals(report, style),
+        *scores_section(report, style),
+        *reservations_section(report, style),
+        *preemption_section(report.preemption, style),
+        *_advice(report),
+    )
+
+
+def _verdict(report: Explanation) -> Iterator[Paragraph]:
+    """The answer, with what it leans on that is not known; then kube-scheduler's own words, where they are others."""
+    pod = Marked(report.pod, Tone.STRONG)
+    if report.undecided:
+        of_verdict = [each for each in report.unknown if each.affects == VERDICT]
+        yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
+        yield paragraph(report.headline)
+    else:
+        verdict = Marked(report.verdict + (":" if report.headline else ""), TONES.get(report.verdict, Tone.WARNING))
+        yield paragraph(pod, verdict, report.headline)
+    if report.stands_for:
+        yield paragraph(Marked(report.stands_for, Tone.FAINT))
+    if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
+        yield paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or "")
+
+
+def _before_nodes(report: Explanation) -> Page:
+    """What refused the pod, or narrowed the nodes down, before any node was looked at; nothing that is said already."""
+    refusals = [
+        (point, plugin, Marked(reason, Tone.BAD))
+        for point, answers in (("PreEnqueue", report.queue), ("PreFilter", _asked(report.pre_filter)))
+        for plugin, answer in answers.items()
+        if answer.code not in ("Success", "Skip")
+        for reason in answer.reasons
+        if reason not in report.headline
+    ]
+    narrowed: list[tuple[Cell, ...]] = [
+        ("PreFilter", plugin, f"leaves only {_some(answer.node_names)}")
+        for plugin, answer in report.pre_filter.items()
+        if answer.node_names is not None
+    ]
+    rows = (*refusals, *narrowed)
+    if not rows:
+        return ()
+    return section("Before any node", Table((Column("point"), Column("plugin"), Column("answer")), rows))
+
+
+def _asked(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
+    """The plugins that the framework asks: it stops at the first that refuses the pod for good."""
+    codes = [answer.code for answer in answers.values()]
+    end = codes.index(FOR_GOOD) + 1 if FOR_GOOD in codes else len(codes)
+    return dict(islice(answers.items(), end))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    """``w1, w2, w3 and 7 more``."""
+    if len(names) <= 4:
+        return ", ".join(names) or "no node"
+    return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
+
+
+def _said_already(report: Explanation) -> bool:
+    """Whether all that refuses nodes is what holds the pod back before."""
+    held_back = {reason for status in report.queue.values() for reason in status.reasons}
+    return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
+
+
+def _refusals(report: Explanation, style: Style) -> Page:
+    """How many nodes are refused for what, and which of them are alike in that."""
+    if _said_already(report):
+        return ()
+    reasons = eliminations_section(report.eliminations, style, nearest=False)
+    return (*reasons, *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)))
+
+
+def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
+    """One row a reason; with the nearest miss plugin and miss beside it, or above and beneath it for want of room."""
+    if not eliminations:
+        return ()
+    stack = style.narrow and nearest
+    columns = [Column("nodes", right=True), Column("only this", right=True)]
+    columns += [] if stack else [Column("plugin", keep=True)]
+    columns += [Column("reason"), Column("nearest miss")] if nearest and not stack else [Column("reason")]
+    rows = tuple(_elimination(elimination, stack)[: len(columns)] for elimination in eliminations)
+    return section("Why nodes are refused", Table(tuple(columns), rows).without_empty_columns())
+
+
+def _elimination(found: Elimination, stack: bool) -> tuple[Cell | Stack, ...]:
+    only = Marked(f"{found.only:,}", Tone.STRONG if found.only else Tone.FAINT)
+    nearest = f"{found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
+    if not stack:
+        return (f"{found.nodes:,}", only, found.plugin, found.reason, nearest)
+    reason = f"{found.plugin}: {found.reason}" if found.plugin else found.reason
+    return (f"{found.nodes:,}", only, Stack((reason, Marked(f"nearest: {nearest}" if nearest else "", Tone.FAINT))))
+
+
+def _groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
+    """One row for the nodes that are refused for the same reasons, with the facts of the first that is named."""
+    shown, note = shown_first(groups, GROUPS_SHOWN)
+    if not shown:
+        return ()
+    columns = [Column("nodes", right=True), Column("pool"), Column("such as"), Column("refused by", keep=True)]
+    columns += [Column("why"), Column("also refused by")]
+    if style.width < ROOMY:
+        columns = [Column("nodes", right=True), Column("pool, such as"), Column("refused by")]
+    table = Table(tuple(columns), tuple(_group(group, style) for group in shown), note).without_empty_columns()
+    return section("Refused nodes, the nearest to fitting first", table)
+
+
+def _group(group: NodeGroup, style: Style) -> tuple[Cell | Stack, ...]:
+    names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
+    by, why, also = _against(group.refusals, style)
+    if not group.refusals[0].plugin:
+        why = ""  # of nodes that were not looked at the answer says why
+    fact = f"{group.such_as[0]}: {why}" if why and group.nodes > 1 else why
+    pools = ", ".join(group.pools)
+    if style.width >= ROOMY:
+        return (f"{group.nodes:,}", pools, names, by, fact, Marked(also, Tone.FAINT))
+    where = Stack((Marked(pools, Tone.FAINT), names))
+    return (f"{group.nodes:,}", where, _facts(by, fact, also))
+
+
+def _facts(by: str, why: str, also: str) -> Stack:
+    more = f"also {also}" if also else ""
+    return Stack((by, Marked(f"{why} ({more})" if why and more else why or more, Tone.FAINT)))
+
+
+def _against(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
+    """The plugin that is reported, the facts behind it, and the other plugins, with ``-o wide`` with their facts."""
+    first = refusals[0].plugin
+    others = [refusal for refusal in refusals if refusal.plugin != first]
+    facts = (r.fact or ("" if r.plugin else r.reason) for r in refusals if r.plugin == first)
+    also = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in others]
+    return (
+        first or "not looked at",
+        "; ".join(filter(None, facts)),
+        ("; " if style.wide else ", ").join(dict.fromkeys(also)),
+    )
+
+
+def _nodes(report: Explanation, style: Style) -> Page:
+    """Every node: those that fit, then the refused ones, the nearest to fitting first."""
+    rows = tuple(_node(node, style) for node in report.nodes if node.refusals or node.feasible)
+    if not rows:
+        return ()
+    columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
+    columns += [Column("why"), Column("also refused by")]
+    if style.narrow:
+        columns = [Column("node", keep=True), Column("refused by")]
+    return section("All nodes", Table(tuple(columns), rows).without_empty_columns())
+
+
+def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
+    """One row, where the node is and the facts beside node and plugin; or beneath them where there is no room."""
+    where = "/".join(part for part in (node.zone, node.pool) if part)
+    by, why, also = _against(node.refusals, style) if node.refusals else ("", "", "")
+    fits = Marked("fits", Tone.GOOD)
+    if not style.narrow:
+        return (node.name, where, by or fits, why, Marked(also, Tone.FAINT))
+    refused = _facts(by, why, also) if by else Stack((fits,))
+    return (Stack((node.name, Marked(f"  {where}" if where else "", Tone.FAINT))), refused)
+
+
+def _advice(report: Explanation) -> Page:
+    return section("What to do next", Bullets(report.advice)) if report.advice else ()

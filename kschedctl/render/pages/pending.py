@@ -1,0 +1,90 @@
+"""The page of PendingPods: all pending pods grouped by what keeps most nodes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    count,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.explanation import TONES
+from kschedctl.render.pages.sections import next_section, not_known_lines, not_replayed_lines, upstream_fault_lines
+from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
+from kschedctl.reports.unknown import doubt
+
+GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
+
+
+def pending_page(report: PendingPods, style: Style) -> Page:
+    """The table of causes, then what to type next."""
+    pods = sum(len(group.pods) for group in report.groups)
+    if not pods:
+        tone = Tone.WARNING if report.undecided else Tone.GOOD
+        nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
+        return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
+    title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
+    hints = tuple(filter(None, report.hints or (report.groups[0].next,)))
+    table = section(title, _table(report.groups, style))
+    return (
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *upstream_fault_lines(report.upstream_faults),
+        *table,
+        *next_section(hints),
+    )
+
+
+def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
+    """One row a cause: how many pods, how old the oldest is, whose they are; with ``-o wide`` one row a pod."""
+    if style.wide:
+        headings = ("age", "pod", "workload", "verdict", "cause", "next")
+        columns = (Column("pods", right=True), *(Column(name, keep=name == "pod") for name in headings))
+        return Table(columns, tuple(row for group in groups for row in _members(group))).without_empty_columns()
+    shown, note = first_rows(groups, style, GROUPS_SHOWN)
+    columns = (Column("pods", right=True), Column("age"), Column("workload and cause"))
+    return Table(columns, tuple(_row(group, style) for group in shown), note).without_empty_columns()
+
+
+def _members(group: PendingGroup) -> Iterator[tuple[Cell, ...]]:
+    verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
+    for position, member in enumerate(group.members):
+        pods, following = ("", "") if position else (f"{len(group.pods):,}", group.next)
+        yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(following, Tone.CODE))
+
+
+def _row(group: PendingGroup, style: Style) -> tuple[Cell | Stack, ...]:
+    """The cause stands beneath the workloads, where a line has room for it."""
+    whose = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
+    return (f"{len(group.pods):,}", group.age, Stack((whose, *_causes(group, style))))
+
+
+def _causes(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
+    """The one answer that holds for all pods; else the cause, and some answers, each for one pod."""
+    tone = TONES.get(group.verdict, Tone.WARNING)
+    verdict = "" if group.verdict == "Unschedulable" else f"{group.verdict}: "
+    answers = {member.headline: member for member in reversed(group.members)}
+    if len(answers) == 1:
+        return (Marked(f"{verdict}{group.members[0].headline}", tone),)
+    different = [member for member in group.members if answers[member.headline] is member]
+    shown, note = first_rows(different, style, ANSWERS_SHOWN)
+    told = (_answer(member, group) for member in shown)
+    return (Marked(f"{verdict}{group.cause}", tone), *told, Marked(note, Tone.FAINT))
+
+
+def _answer(member: PendingPod, group: PendingGroup) -> Marked:
+    """What is said of one pod, less the cause that stands above."""
+    said = member.headline.removeprefix(group.cause).strip(": ")
+    return Marked(f"{member.pod} {said}" if said.startswith("(") else f"{member.pod}: {said}", Tone.FAINT)

@@ -1,0 +1,122 @@
+"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how zones are filled before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    count,
+    first_rows,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.over_runs import over_runs_section
+from kschedctl.render.pages.sections import interruption, not_known_lines, not_replayed_lines, unplaced_section
+from kschedctl.reports.simulation import UnplacedPods
+from kschedctl.reports.unknown import doubt
+from kschedctl.reports.whatif import DomainBalance, PodChange, StepReport, WhatIf
+
+CHANGES_SHOWN = 30
+WORDS = {
+    "NewlyPending": ("newly pending", Tone.BAD),
+    "Gone": ("gone", Tone.WARNING),
+    "NewlyScheduled": ("newly scheduled", Tone.GOOD),
+    "Created": ("created", Tone.PLAIN),
+    "Moved": ("moved", Tone.PLAIN),
+}
+"""A change of a pod -> how it is told; those first that matter most."""
+
+
+def whatif_page(report: WhatIf, style: Style) -> Page:
+    """All sections that have something to say."""
+    return (
+        *interruption(report.interrupted),
+        *_summary(report),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *_steps(report.steps),
+        *_changes(report.changes, style),
+        *_balance(report.balance, report.compared),
+        *over_runs_section(report.runs, report.over_runs, {kind: word for kind, (word, _) in WORDS.items()}),
+    )
+
+
+def _summary(report: WhatIf) -> Iterator[Paragraph]:
+    numbers = Counter(change.change for change in report.changes)
+    told = [f"{numbers[kind]:,} {word}" for kind, (word, _) in WORDS.items() if numbers[kind]]
+    fine = Tone.WARNING if report.undecided else Tone.GOOD
+    tone = Tone.BAD if numbers["NewlyPending"] else fine
+    word = Marked("Pods are affected:" if told else "No pod ends up elsewhere", tone)
+    yield paragraph(word, ", ".join(told) + doubt(report.unknown))
+    yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
+    if report.compared:
+        before, after = report.compared
+        yield paragraph(f"before: under {before}; after: under {after}")
+
+
+def _steps(steps: Sequence[StepReport]) -> Page:
+    if not steps:
+        return ()
+    rows = tuple(
+        (f"{number}", step.step, *_numbers(step), Stack(tuple(step.notes))) for number, step in enumerate(steps, 1)
+    )
+    columns = [Column("step", right=True), Column("what", keep=True)]
+    columns += [Column(name, right=True) for name in ("displaced", "placed", "evicted", "pending")]
+    return section("Steps", Table((*columns, Column("note")), rows).without_empty_columns())
+
+
+def _numbers(step: StepReport) -> Iterator[Cell]:
+    for number in (step.displaced, step.placed, step.evicted, step.pending):
+        yield f"{number:,}" if number else ""
+
+
+def _changes(changes: Sequence[PodChange], style: Style) -> Page:
+    if not changes:
+        return ()
+    order = list(WORDS)
+    first = sorted(changes, key=lambda change: order.index(change.change))
+    shown, note = first_rows(first, style, CHANGES_SHOWN)
+    columns = (Column("pod", keep=True), Column("change"), Column("before", keep=True), Column("after", keep=True))
+    rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
+    return (*_waiting(changes, style), *section("Pods", Table(columns, rows, note).without_empty_columns()))
+
+
+def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
+    """Those that wait now and did not before, by workload and reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        if change.change == "NewlyPending":
+            groups.setdefault((change.workload, change.message), []).append(change.pod)
+    return unplaced_section(
+        [UnplacedPods(w, "NewlyPending", why, tuple(pods)) for (w, why), pods in groups.items()], style
+    )
+
+
+def _balance(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
+    if not balance:
+        return ()
+    resources = list(balance[0].requested)
+    columns = [Column("zone", keep=True), Column("nodes", right=True), Column("pods", right=True)]
+    columns += [Column(f"{resource} requested", right=True) for resource in resources]
+    rows = tuple(_domain(domain) for domain in balance)
+    return section("Zones, before and after" if not compared else "Zones", Table(tuple(columns), rows))
+
+
+def _domain(domain: DomainBalance) -> tuple[Cell, ...]:
+    shares = (_pair(*(f"{share:.1f} %" for share in pair)) for pair in domain.requested.values())
+    counts = (_pair(*(f"{number:,}" for number in pair)) for pair in (domain.nodes, domain.pods))
+    return (domain.domain, *counts, *shares)
+
+
+def _pair(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"

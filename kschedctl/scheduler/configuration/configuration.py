@@ -1,0 +1,154 @@
+"""What kube-scheduler makes of a KubeSchedulerConfiguration document: profiles, extenders and limits.
+
+Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile/profile.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.labels import aggregate
+from kschedctl.api.objects import Struct
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.configuration.document import (
+    Extender,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    parse_document,
+    with_document_defaults,
+)
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
+from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
+from kschedctl.scheduler.configuration.strict_decoding import Duration
+from kschedctl.scheduler.configuration.validation import configuration_errors
+from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.registry import Factory, extension_points
+
+DEFAULT_EXTENDER_TIMEOUT = Duration(5)
+NO_REGISTRATIONS: Mapping[str, Factory] = {}
+
+
+class SchedulerConfiguration(Struct, frozen=True):
+    """A scheduler, configured.
+
+    ``profiles`` by schedulerName in the document's order; ``extenders`` in the order in which they are called, the
+    ignorable ones last. ``percentage_of_nodes_to_score`` 0 is adaptive; a profile's own goes before it.
+    """
+
+    profiles: Mapping[str, Profile]
+    extenders: tuple[Extender, ...]
+    percentage_of_nodes_to_score: int
+    pod_initial_backoff_seconds: int
+    pod_max_backoff_seconds: int
+    parallelism: int
+
+
+def load_configuration(
+    document: Mapping[str, Any] | None,
+    gates: FeatureGates,
+    registered: Mapping[str, Factory] = NO_REGISTRATIONS,
+    *,
+    other_builds: bool = False,
+) -> SchedulerConfiguration:
+    """The configuration that the document (parsed YAML or JSON; None: the default one) stands for.
+
+    ``registered`` are plugins of third parties, made to see at which points they run. ``other_builds``: a plugin that
+    is none of these is taken for compiled into the scheduler (``Profile.foreign``); kube-scheduler as it is released
+    refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse.
+    """
+    written = KubeSchedulerConfiguration() if document is None else parse_document(document)
+    parsed = with_document_defaults(written, gates)
+    if errors := list(configuration_errors(parsed, gates)):
+        raise ConfigurationError(aggregate(errors))
+    _check_tls(parsed.extenders)
+    ignored = _ignored_resources(parsed.extenders)
+    own = [profile.plugins for profile in written.profiles] or [Plugins()]
+    profiles = [
+        _profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
+        for profile, custom in zip(parsed.profiles, own, strict=True)
+    ]
+    _check_queue_sort(profiles)
+    return SchedulerConfiguration(
+        profiles={profile.scheduler_name: profile for profile in profiles},
+        extenders=_in_calling_order(parsed.extenders),
+        percentage_of_nodes_to_score=parsed.percentage_of_nodes_to_score,
+        pod_initial_backoff_seconds=parsed.pod_initial_backoff_seconds,
+        pod_max_backoff_seconds=parsed.pod_max_backoff_seconds,
+        parallelism=parsed.parallelism,
+    )
+
+
+def _profile(
+    profile: KubeSchedulerProfile,
+    custom: Plugins,
+    registered: Mapping[str, Factory],
+    *,
+    ignored: tuple[str, ...],
+    gates: FeatureGates,
+    other_builds: bool,
+) -> Profile:
+    args = {config.name: config.args for config in profile.plugin_config}
+    if ignored:
+        if "NodeResourcesFit" not in args:
+            raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
+        args["NodeResourcesFit"] = msgspec.structs.replace(args["NodeResourcesFit"], ignored_resources=ignored)
+    where = f"creating profile for scheduler name {profile.scheduler_name}"
+    enabled = "NodeResourcesFit" in profile.plugins.enabled_names
+    if enabled and (errors := args_errors(args["NodeResourcesFit"], gates)):
+        raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
+    names = profile.plugins.enabled_names & registered.keys()
+    registry = IN_TREE | {name: extension_points(registered[name](args.get(name), gates)) for name in sorted(names)}
+    try:
+        return build_profile(
+            profile.scheduler_name or "",
+            profile.plugins,
+            custom,
+            registry,
+            args=args,
+            percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+            foreign=foreign_plugins(profile.plugins, registry) if other_builds else {},
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(error.what, where=where) from None
+
+
+def _check_tls(extenders: tuple[Extender, ...]) -> None:
+    """A root certificate is there to verify the server with, and ``insecure`` says not to.
+
+    Upstream: NewHTTPExtender, and TLSConfigFor in staging/src/k8s.io/client-go/transport/transport.go.
+    """
+    for extender in extenders:
+        tls = extender.tls_config
+        if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
+            what = "specifying a root certificates file with the insecure flag is not allowed"
+            raise ConfigurationError(f"couldn't build extenders: {what}")
+
+
+def _ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
+    """What NodeResourcesFit ignores instead of what its own arguments say, because extenders account for it."""
+    resources = (resource for extender in extenders for resource in extender.managed_resources)
+    return tuple(resource.name for resource in resources if resource.ignored_by_scheduler)
+
+
+def _in_calling_order(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
+    timed = (
+        msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
+        for extender in extenders
+    )
+    return tuple(sorted(timed, key=lambda extender: extender.ignorable))
+
+
+def _check_queue_sort(profiles: list[Profile]) -> None:
+    """All profiles share one queue, so they must sort it alike; a plugin that is taken for compiled in may do so."""
+    known = [profile for profile in profiles if profile.plugins["queueSort"]]
+    for profile in known[1:]:
+        own, first = profile.plugins["queueSort"][0], known[0].plugins["queueSort"][0]
+        if own != first:
+            what = f'different queue sort plugins for profile "{profile.scheduler_name}": "{own}", first: "{first}"'
+            raise ConfigurationError(what)
+        if profile.args.get(own) != known[0].args.get(own):
+            raise ConfigurationError(f'different queue sort plugin args for profile "{profile.scheduler_name}"')

@@ -1,0 +1,198 @@
+"""A KubeSchedulerConfiguration as it is written: its structs, strict reading, and the defaults of what is left out.
+
+Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go, component-base/config/v1alpha1/types.go and
+pkg/scheduler/apis/config/v1/{defaults,conversion}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.objects import Struct
+from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args import ARGS, with_defaults
+from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
+from kschedctl.scheduler.configuration.secrets import without_secrets
+from kschedctl.scheduler.configuration.strict_decoding import Duration, Int32, Int64, decode, unknown_fields
+
+GROUP = "kubescheduler.config.k8s.io"
+API_VERSION = f"{GROUP}/v1"
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+_TYPE_META = ("apiVersion", "kind")
+
+
+class ExtenderManagedResource(Struct, frozen=True):
+    """An extended resource that an extender accounts for, and whether NodeResourcesFit then ignores it."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(Struct, frozen=True):
+    """How to speak TLS with an extender."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(Struct, frozen=True):
+    """A webhook of the scheduler; ``http_timeout`` in seconds, 0 stands for 5."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: Duration = msgspec.field(default=Duration(0), name="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class PluginConfig(Struct, frozen=True):
+    """The arguments of one plugin: one of ARGS, or the plain document where the plugin is none of ours."""
+
+    name: str = ""
+    args: Any = None
+
+
+class KubeSchedulerProfile(Struct, frozen=True):
+    """A profile as written."""
+
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class LeaderElection(Struct, frozen=True):
+    """How replicas agree on one leader; durations in seconds. Does not change what is scheduled where."""
+
+    leader_elect: bool = True
+    lease_duration: Duration = Duration(15)
+    renew_deadline: Duration = Duration(10)
+    retry_period: Duration = Duration(2)
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class ClientConnection(Struct, frozen=True):
+    """How to speak with the API server. Does not change what is scheduled where."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = "application/vnd.kubernetes.protobuf"
+    qps: float = 50.0
+    burst: Int32 = 100
+
+
+class KubeSchedulerConfiguration(Struct, frozen=True):
+    """The whole document, less apiVersion and kind."""
+
+    parallelism: Int32 = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: Int32 = 0
+    pod_initial_backoff_seconds: Int64 = 1
+    pod_max_backoff_seconds: Int64 = 10
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
+    extenders: tuple[Extender, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+def parse_document(document: Mapping[str, Any]) -> KubeSchedulerConfiguration:
+    """The document, with the plugins' arguments decoded. Raises ConfigurationError for all that is not strictly one."""
+    _check_kind(document)
+    body = {key: value for key, value in document.items() if key not in _TYPE_META}
+    parsed = decode(body, KubeSchedulerConfiguration)
+    unknown = unknown_fields(body, KubeSchedulerConfiguration)
+    profiles = []
+    for i, profile in enumerate(parsed.profiles):
+        plugin_config = []
+        for j, config in enumerate(profile.plugin_config):
+            args, faults = _decode_args(config, f"profiles[{i}].pluginConfig[{j}]")
+            plugin_config.append(PluginConfig(config.name, args))
+            unknown += faults
+        profiles.append(msgspec.structs.replace(profile, plugin_config=tuple(plugin_config)))
+    if unknown:
+        raise ConfigurationError(f"strict decoding error: {', '.join(unknown)}")
+    return msgspec.structs.replace(parsed, profiles=tuple(profiles))
+
+
+def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
+    """The document with one profile at least, and with the default plugins and arguments in every profile."""
+    profiles = parsed.profiles or (KubeSchedulerProfile(),)
+    if len(profiles) == 1 and profiles[0].scheduler_name is None:
+        profiles = (msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    defaulted = tuple(_profile_with_defaults(profile, gates) for profile in profiles)
+    return msgspec.structs.replace(parsed, profiles=defaulted)
+
+
+def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
+    plugins = with_default_plugins(profile.plugins, gates)
+    configured = {config.name for config in profile.plugin_config}
+    wanted = sorted((plugins.enabled_names & ARGS.keys()) - configured)
+    configs = (*profile.plugin_config, *(PluginConfig(name, ARGS[name]()) for name in wanted))
+    defaulted = tuple(PluginConfig(config.name, with_defaults(config.args, gates)) for config in configs)
+    return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
+
+
+def _check_kind(document: object) -> None:
+    if not isinstance(document, Mapping):
+        raise ConfigurationError(f"a {KIND} is an object, this is {_shortened(document)}")
+    kind, version = document.get("kind"), document.get("apiVersion")
+    for name, value in (("Kind", kind), ("apiVersion", version)):
+        if not value:
+            raise ConfigurationError(f"Object '{name}' is missing in '{_shortened(document)}'")
+    if (kind, version) != (KIND, API_VERSION):
+        hint = f"supported is {KIND} in {API_VERSION}"
+        raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
+
+
+def _decode_args(config: PluginConfig, path: str) -> tuple[Any, list[str]]:
+    """The typed arguments of a plugin, and what is unknown in them."""
+    into = ARGS.get(config.name)
+    if into is None:
+        return config.args, []
+    document = {} if config.args is None else config.args
+    body = document
+    if isinstance(document, Mapping):
+        _check_args_kind(config.name, document, path)
+        body = {key: value for key, value in document.items() if key not in _TYPE_META}
+    args = decode(body, into, f"{path}.args")
+    unknown = ", ".join(unknown_fields(body, into))
+    decoding = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
+    return args, [f"{decoding}: strict decoding error: {unknown}"] if unknown else []
+
+
+def _check_args_kind(name: str, document: Mapping[str, Any], path: str) -> None:
+    kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
+    if version != API_VERSION or kind.removesuffix("Args") not in ARGS:
+        what = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
+        raise ConfigurationError(f"decoding .{path}: {what}")
+    if kind != f"{name}Args":
+        what = f"args for plugin {name} were not of type {name}Args.{GROUP}, got {kind}.{GROUP}"
+        raise ConfigurationError(f"decoding .{path}: {what}")
+
+
+def _shortened(document: object, limit: int = 160) -> str:
+    text = json.dumps(without_secrets(document), separators=(",", ":"), default=str)
+    return text if len(text) <= limit else f"{text[:limit]}…"

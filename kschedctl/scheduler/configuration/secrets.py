@@ -1,0 +1,56 @@
+"""A KubeSchedulerConfiguration without what is nobody else's business: keys, certificates, passwords, tokens.
+
+An extender's tlsConfig holds them (keyData), its urlPrefix may (user and query), and so may the arguments of plugins
+that are not in-tree, as the token of a metrics server. Nothing of this changes what is scheduled where.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kschedctl.errors import without_user
+from kschedctl.scheduler.configuration.plugin_args import ARGS
+
+REDACTED = "REDACTED"
+"""Also a text in base64, so that a configuration stays one that kube-scheduler would take."""
+_SECRET = re.compile(
+    r"token|passw|pwd|passphrase|secret|credential|bearer|authorization|api_?key|access_?key|private_?key"
+    r"|(key|cert|certificate|ca)_?data",
+    re.IGNORECASE,
+)
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
+
+
+def without_secrets(document: Any, secret: bool = False) -> Any:
+    """The document, whatever its shape, with every secret value redacted and every URL cut to where it leads.
+
+    ``secret``: all of it is.
+
+    >>> without_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
+    {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}
+    """
+    match document:
+        case {"name": str(name), "args": _} if name in ARGS:
+            return document  # what they hold is typed: no secrets, and keys of labels that may be called like one
+        case Mapping():
+            return {
+                key: without_secrets(value, secret or bool(_SECRET.search(str(key)))) for key, value in document.items()
+            }
+        case list() | tuple():
+            return [without_secrets(value, secret) for value in document]
+        case str() if not secret:
+            return shown_url(document)
+        case None | bool() | "":
+            return document
+    return REDACTED if secret else document
+
+
+def shown_url(text: str) -> str:
+    """A URL, or a text with URLs, without users, queries and fragments.
+
+    >>> shown_url("https://me:hunter2@extender.example/path?token=abc")
+    'https://extender.example/path'
+    """
+    return _QUERY.sub(r"\1", without_user(text))

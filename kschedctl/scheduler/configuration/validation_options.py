@@ -1,0 +1,22 @@
+"""The feature gates that the validation of pods asks for, as a cluster has them.
+
+Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from kschedctl.api.validation.options import Options
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+
+
+def validation_options(cluster: Cluster) -> Options:
+    """Raises ConfigurationError for a version or gate that is none."""
+    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+    return Options(
+        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+        selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+        pod_level_resources=gates.enabled("PodLevelResources"),
+        container_restart_rules=gates.enabled("ContainerRestartRules"),
+        user_namespaces_host_network=gates.enabled("UserNamespacesHostNetworkSupport"),
+    )

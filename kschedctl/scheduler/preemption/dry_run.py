@@ -1,0 +1,211 @@
+"""The dry run of preemption on all nodes at once: which pods would have to go, node by node, and which node is best.
+
+Upstream: pkg/scheduler/framework/plugins/defaultpreemption and pkg/scheduler/framework/preemption (v1.36). Upstream
+clones a node, removes its lower-priority pods and puts them back one by one; here step k puts back the k-th victim
+of every node, and one vectorised pass over the plugins judges them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.columns import NO_TIME
+from kschedctl.api.labels import SelectorError, from_label_selector
+from kschedctl.api.objects import PodDisruptionBudget
+from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
+from kschedctl.scheduler.framework import Bools, Code
+from kschedctl.scheduler.preemption.candidates import Candidates, Positions
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What the dry run found: candidates in node order, and why the other rows that were tried do not help.
+
+    ``empty`` (N,): no pod there has a lower priority. ``hopeless`` (N,): refused even without those pods, as
+    ``without`` says.
+    """
+
+    candidates: Candidates
+    empty: Bools
+    hopeless: Bools
+    without: FilterOutcome
+
+    def reason_counts(self, kept: bool = True) -> Counter[str]:
+        """How many nodes preemption does not help, by reason; the nodes that were not tried share one.
+
+        ``kept``: candidates count as helped. Where none is wanted they are like nodes that were not tried.
+        """
+        counts = self.without.reason_counts(self.hopeless)
+        counts[NO_VICTIMS] += int(self.empty.sum())
+        counts[NOT_HELPFUL] += int((~self.empty & ~self.hopeless).sum()) - len(self.candidates) * kept
+        return +counts
+
+    def errors(self, names: Sequence[str]) -> tuple[str, ...]:
+        """What went wrong on nodes, named by ``names``, each text once, in node order."""
+        found: list[tuple[int, str]] = []
+        for plugin, verdict, mine in self.without.reported():
+            for rejection in verdict.rejections if verdict.failed.any() else ():
+                if rejection.code is Code.ERROR:
+                    text = f'running "{plugin}" filter plugin: {rejection.reason}'
+                    found += ((row, text) for row in np.flatnonzero(rejection.mask & mine & self.hopeless).tolist())
+        nobody = self.candidates.row[self.candidates.sizes == 0].tolist()
+        found += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in nobody)
+        return tuple(dict.fromkeys(text for _, text in sorted(found)))
+
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
+    """Try to make room on each of the nodes (N,). Raises PluginError."""
+    victims = _Victims.of(cycle, potential)
+    occupied = np.zeros(len(potential), np.bool_)
+    occupied[victims.node] = True
+    filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
+    without = filtering.judge(victims.delta(), cycle.filter.verdicts)
+    promising = potential & occupied & without.passing
+    victims = victims.on(promising)
+    for step in range(int(victims.rank.max(initial=-1)) + 1):
+        back = np.flatnonzero(victims.rank == step)
+        victims.put_back(back)
+        refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
+        victims.remove(back[refused[victims.node[back]]])
+    found = victims.candidates(np.flatnonzero(promising))
+    return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
+
+
+class _Victims:
+    """The V pods that could be evicted. Per victim: ``pod`` position, ``node`` row, ``rank`` in which it is put back.
+
+    Sorted by node. ``removed`` and ``time`` are the state of the dry run: who is gone now, and when each last came or
+    went. ``holds_port``: a host port that the incoming pod wants.
+    """
+
+    def __init__(self, view: Snapshot, pod: Positions, violating: Bools, holds_port: Bools) -> None:
+        self.view, self.pod, self.violating, self.holds_port = view, pod, violating, holds_port
+        self.node = view.pods.node[pod]
+        self.info = view.pods.info[pod]
+        self.rank = _turn(self.node)
+        self.removed = np.ones(len(pod), np.bool_)
+        self.time = np.arange(len(pod))
+
+    @classmethod
+    def of(cls, cycle: Cycle, nodes: Bools) -> _Victims:
+        """The pods of lower priority on the nodes: those that violate a PDB before others, each group by importance."""
+        view = cycle.view
+        pods = view.pods
+        lower = pods.priority[pods.info] < cycle.info.priority
+        pod = np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node])
+        pod = pod[_importance(view, pod)]
+        violating = pdb_violations(view, pod)
+        turn = np.lexsort((~violating, pods.node[pod]))
+        pod, violating = pod[turn], violating[turn]
+        return cls(view, pod, violating, _holders(cycle)[pods.info[pod]])
+
+    def on(self, nodes: Bools) -> _Victims:
+        """Those on the nodes (N,) alone, all of them gone."""
+        here = nodes[self.node]
+        return _Victims(self.view, self.pod[here], self.violating[here], self.holds_port[here])
+
+    def put_back(self, which: Positions) -> None:
+        self.removed[which] = False
+        self._touch(which)
+
+    def remove(self, which: Positions) -> None:
+        self.removed[which] = True
+        self._touch(which)
+
+    def delta(self) -> Delta:
+        """The pods that are gone, and in the order in which it happened all that became of the ports."""
+        gone = np.flatnonzero(self.removed & ~self.holds_port)
+        ports = np.flatnonzero(self.holds_port)
+        ports = ports[np.argsort(self.time[ports])]
+        back = ports[~self.removed[ports]]
+        which = np.concatenate((gone, back, ports))
+        sign = np.full(len(which), -1, np.int64)
+        sign[len(gone) + len(back) :][~self.removed[ports]] = 1
+        return Delta.of(self.node[which], self.info[which], sign)
+
+    def candidates(self, rows: Positions) -> Candidates:
+        """What is left to evict on each of the nodes, the most important first."""
+        nodes = len(self.view.nodes)
+        violating = np.bincount(self.node, self.violating, nodes)
+        mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
+        order = np.arange(len(self.pod))
+        anew = np.flatnonzero(self.removed & mixed[self.node])
+        order[anew] = anew[_importance(self.view, self.pod[anew])]
+        order = order[self.removed]
+        starts = np.searchsorted(self.node[order], np.append(rows, nodes))
+        return Candidates(rows, starts, self.pod[order], self.violating[order])
+
+    def _touch(self, which: Positions) -> None:
+        self.time[which] = self.time.max() + 1 + np.arange(len(which))
+
+
+def _turn(node: npt.NDArray[np.int32]) -> Positions:
+    """For sorted rows: how many of the same row come before each."""
+    return np.arange(len(node)) - np.searchsorted(node, node)
+
+
+def _holders(cycle: Cycle) -> Bools:
+    """(T,): the pods that hold a host port which the cycle's pod wants."""
+    wanted = cycle.info.host_ports
+    return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
+
+
+def _importance(view: Snapshot, pods: Positions) -> Positions:
+    """The order within each node: higher priority first, then the longer running; those not started yet come last.
+
+    Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
+    in reverse order.
+    """
+    order = np.arange(len(pods))
+    if not len(pods):
+        return order
+    start = view.pods.start[pods]
+    late = np.where(start == NO_TIME, -order, order)
+    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.pods.node[pods]))
+
+
+def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
+    """For pods sorted by node, each node's in the order of eviction: whether evicting it would break a budget.
+
+    Each node starts with every budget's status.disruptionsAllowed; pods whose disruption the API server has recorded
+    already are free.
+    """
+    violating = np.zeros(len(pods), np.bool_)
+    node = view.pods.node[pods]
+    for pdb in view.cluster.pod_disruption_budgets:
+        matched = _protected(view, pdb)[view.pods.info[pods]]
+        for name in pdb.status.disrupted_pods:
+            position = view.pods.index.get(f"{pdb.metadata.namespace}/{name}")
+            matched &= pods != (-1 if position is None else position)
+        evicted = np.flatnonzero(matched)
+        violating[evicted[_turn(node[evicted]) >= pdb.status.disruptions_allowed]] = True
+    return violating
+
+
+def budgets_of(view: Snapshot, position: int) -> tuple[str, ...]:
+    """The PodDisruptionBudgets that select a pod, as ``namespace/name``."""
+    kind = view.pods.info[position]
+    found = (pdb for pdb in view.cluster.pod_disruption_budgets if _protected(view, pdb)[kind])
+    return tuple(f"{pdb.metadata.namespace}/{pdb.metadata.name}" for pdb in found)
+
+
+def _protected(view: Snapshot, pdb: PodDisruptionBudget) -> Bools:
+    """(T,): the pods that a budget selects. An empty or unreadable selector, and pods without labels, match nothing."""
+    try:
+        selector = from_label_selector(pdb.spec.selector)
+    except SelectorError:
+        return np.zeros(len(view.pods.infos), np.bool_)
+    if selector.empty:
+        return np.zeros(len(view.pods.infos), np.bool_)
+    return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & view.pods.labelled

@@ -1,0 +1,176 @@
+"""What is known about pods of one kind while others are placed: verdicts and scores, kept up to date along the trail.
+
+Pods of one kind ask the same of every node. What no pod changes is computed once; what depends on a node's own usage is
+shared with other kinds (scheduler/simulation/local_scores.py); the rest is asked again for each pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kschedctl.scheduler.cycle import Filtering, FrameworkLike, PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.framework import (
+    Bools,
+    Code,
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    PreScoreResult,
+    Rows,
+    ScorePlugin,
+    Scores,
+    offers,
+)
+from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, ROW_LOCAL, LocalScores, union
+from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class KindOfPod:
+    """Pods like ``info`` in one profile, counted on their nodes as the kind of ``local``. Arrays are (N,).
+
+    ``always``: what is added to the local scores for good, REFUSED where such a pod can never be; None for nothing that
+    makes a difference. Raises PluginError.
+    """
+
+    def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores) -> None:
+        self.framework, self.info, self.local, self.view = framework, info, local, local.view
+        before = run_pre_filter(framework.at("preFilter"), info, self.view)
+        self.settled = self._settle(before)
+        self.hopeless = any(result.status.rejected for result in self.settled.results.values())
+        self.always: Scores | None = None
+        self.tied = NOWHERE
+        if self.hopeless:  # what the other plugins need of a pod may be missing
+            return
+        self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._moving_filters(before)]
+        self.allowed = self._allowed()
+        base, self.fixed_scores, self.moving_scores = self._sort_scores(before)
+        never = self._never()
+        same = not never.any() and (base == base[:1]).all()
+        self.always = None if same else np.where(never, REFUSED, base)
+
+    def rank(self, sampling: Sampling | None = None) -> tuple[Rows, int]:
+        """The rows that share the highest score, and how many rows fit. Raises PluginError."""
+        if self.hopeless:
+            return NOWHERE, 0
+        self.local.bring_up(self.tied)
+        local = self.local.scores if self.always is None else self.local.scores + self.always
+        if not (sampling or self.moving_filters or self.fixed_scores or self.moving_scores):
+            fitting = int(np.count_nonzero(local >= 0))
+            self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
+            return self.tied, fitting
+        refused = local < 0
+        for plugin, prepares in self.moving_filters:
+            refused |= self._now_refused(plugin, prepares)
+        if sampling:
+            rows = self._sample(refused, sampling)
+        else:
+            rows = np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
+        if not len(rows):
+            return rows, 0
+        total = local[rows]
+        for fixed, state, raw in self.fixed_scores:
+            total += self._weight(fixed) * fixed.normalize(state, raw[rows])
+        for moving, prepare in self.moving_scores:
+            before = prepare.pre_score(self.info, self.view, rows) if prepare else PreScoreResult()
+            if not before.skip:
+                scores = moving.score(self.info, self.view, before.state, rows)
+                total += self._weight(moving) * moving.normalize(before.state, scores)
+        self.tied = rows[np.flatnonzero(total == total.max())]
+        return self.tied, len(rows)
+
+    def _sample(self, refused: Bools, sampling: Sampling) -> Rows:
+        percentage = self.framework.profile.percentage_of_nodes_to_score
+        return sampling.sample(refused, np.flatnonzero(self.allowed), percentage, bool(self.framework.at("score")))
+
+    # -- filters -------------------------------------------------------------------------------------------------
+
+    def _settle(self, before: PreFilterOutcome) -> PreFilterOutcome:
+        """The PreFilter results of the plugins whose result holds for good."""
+        holds = {p.name for p in self.framework.at("filter") if getattr(p, "ignores_pods", False)}
+        return PreFilterOutcome({name: result for name, result in before.results.items() if name in holds})
+
+    def _moving_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
+        """The plugins to ask anew for each pod: those that look at other pods, less those that skip for good."""
+        for plugin in self.framework.at("filter"):
+            if not offers(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
+                continue
+            if not getattr(plugin, "ignores_pods", False) and not _skipped_for_good(plugin, before):
+                yield plugin
+
+    def _allowed(self) -> Bools:
+        """The nodes that the PreFilter results leave, as far as they hold for good."""
+        allowed = np.ones(len(self.view.nodes), np.bool_)
+        for result in self.settled.results.values():
+            if result.node_names is not None:
+                allowed &= self._named(result.node_names)
+        return allowed
+
+    def _named(self, names: frozenset[str]) -> Bools:
+        found = np.zeros(len(self.view.nodes), np.bool_)
+        found[[self.view.nodes.index[name] for name in names if name in self.view.nodes.index]] = True
+        return found
+
+    def _never(self) -> Bools:
+        """The nodes that plugins refuse whatever pods there are."""
+        never = ~self.allowed
+        for plugin in Filtering.of(self.framework, self.settled, self.info, self.view).plugins:
+            if getattr(plugin, "ignores_pods", False):
+                result = self.settled.results.get(plugin.name)
+                never |= union(plugin, self.info, self.view, result.state if result else None)
+        return never
+
+    def _now_refused(self, plugin: Any, prepares: bool) -> Bools | bool:
+        state, elsewhere = None, None
+        if prepares:
+            result = plugin.pre_filter(self.info, self.view)
+            if result.status.code is Code.SKIP:
+                return False
+            if result.status.rejected:
+                return True
+            state = result.state
+            elsewhere = None if result.node_names is None else ~self._named(result.node_names)
+        refused = union(plugin, self.info, self.view, state)
+        return refused if elsewhere is None else refused | elsewhere
+
+    # -- scores --------------------------------------------------------------------------------------------------
+
+    def _sort_scores(
+        self, before_filter: PreFilterOutcome
+    ) -> tuple[Scores, list[tuple[ScorePlugin, Any, Scores]], list[tuple[ScorePlugin, PreScorePlugin | None]]]:
+        """What score plugins add for good, those whose raw score never changes, and those to ask anew each time."""
+        prepares = {p.name: p for p in self.framework.at("preScore") if offers(p, PreScorePlugin)}
+        everywhere = self.view.nodes.rows
+        base = np.zeros(len(everywhere), np.int64)
+        fixed, moving = [], []
+        for plugin in self.framework.at("score"):
+            if plugin.name in ROW_LOCAL or not offers(plugin, ScorePlugin):
+                continue
+            prepare = prepares.get(plugin.name)
+            before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
+            if before.for_good:
+                continue
+            holds = getattr(plugin, "ignores_pods", False) or (not prepare and _skipped_for_good(plugin, before_filter))
+            if not holds:
+                moving.append((plugin, prepare))
+                continue
+            if before.skip:
+                continue
+            raw = plugin.score(self.info, self.view, before.state, everywhere)
+            if (raw == raw[:1]).all():  # the same for any set of nodes
+                base += self._weight(plugin) * plugin.normalize(before.state, raw)
+            else:
+                fixed.append((plugin, before.state, raw))
+        return base, fixed, moving
+
+    def _weight(self, plugin: Plugin) -> int:
+        weight: int = self.framework.profile.weights[plugin.name]
+        return weight
+
+
+def _skipped_for_good(plugin: Plugin, before: PreFilterOutcome) -> bool:
+    return plugin.name in before.results and before.results[plugin.name].for_good

@@ -1,0 +1,130 @@
+"""The scheduler run forward: where it would put one pod after the other on a fork of the snapshot.
+
+The answer is that of a full cycle (scheduler/cycle.py) at every step; what pods of one kind have in common is kept
+(scheduler/simulation/kind_of_pod.py).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kschedctl.api.workloads import made_again
+from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
+from kschedctl.scheduler.framework import PluginError, Rows
+from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
+from kschedctl.scheduler.simulation.local_scores import LocalScores
+from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Snapshot
+
+KINDS_KEPT = 1024
+
+
+class Choice(NamedTuple):
+    """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit."""
+
+    row: int
+    tied: Rows
+    feasible: int
+
+
+class Placements:
+    """Places pods of a fork, ties broken by a seeded choice; with ``sampling`` on the nodes that upstream looks at.
+
+    A pod of the snapshot that had a node is placed as the pod that its controller makes in its place.
+    """
+
+    def __init__(self, view: Snapshot, seed: int = 0, sampling: Sampling | None = None) -> None:
+        self.view, self.sampling = view, sampling
+        self.random = random.Random(seed)
+        self._kinds: dict[tuple[int, int], KindOfPod] = {}
+        self._locals: dict[tuple[int, int, bool], LocalScores] = {}
+        self._again: dict[int, PodInfo] = {}
+        self._nominated = frozenset(view.pods.nominations)
+
+    def choose(self, framework: FrameworkLike, position: int) -> Choice | None:
+        """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
+        number = int(self.view.pods.info[position])
+        info = self.incoming(number)
+        if self._nominated and (self._is_promised(position) or self.view.nominated_against(info)):
+            return self._full_cycle(framework, position)
+        kind = self._kinds.get((id(framework), number))
+        try:
+            if kind is None:
+                kind = self._keep(framework, info, number)
+            return self._pick(*kind.rank(self.sampling))
+        except PluginError:  # on a node that another plugin refuses it would not count
+            return self._full_cycle(framework, position)
+
+    def incoming(self, number: int) -> PodInfo:
+        """What a pod of this kind asks for when it comes, without a node."""
+        info = self.view.pods.infos[number]
+        if not info.spec.node_name:
+            return info
+        if number not in self._again:
+            self._again[number] = PodInfo(made_again(info.pod), info.options)
+        return self._again[number]
+
+    def cycle(self, framework: FrameworkLike, position: int) -> Cycle:
+        """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
+        info = self.incoming(int(self.view.pods.info[position]))
+        if self._nominated:
+            info = PodInfo(self.stored(position), info.options)
+        return run_cycle(framework, info, self.view)
+
+    def stored(self, position: int) -> Any:
+        """The pod as the API server holds it when it comes."""
+        pod = self.view.pods.objects[position]
+        return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
+
+    def forget_kinds(self, uses: Any) -> None:
+        """Drop what is known of the kinds for which ``uses(info)`` holds: objects that they refer to changed."""
+        self._kinds = {key: kind for key, kind in self._kinds.items() if not uses(kind.info)}
+        self._locals = {key: local for key, local in self._locals.items() if not uses(local.info)}
+
+    def _is_promised(self, position: int) -> bool:
+        return position in self._nominated and not self.view.pods.objects[position].spec.node_name
+
+    def _keep(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
+        requests = int(self.view.pods.request_kinds[1][number])
+        alike = (id(framework), requests, info is self.view.pods.infos[number])
+        if alike not in self._locals:
+            _make_room(self._locals)
+            self._locals[alike] = LocalScores(framework, info, number, self.view)
+        _make_room(self._kinds)
+        kind = self._kinds[id(framework), number] = KindOfPod(framework, info, self._locals[alike])
+        return kind
+
+    def _full_cycle(self, framework: FrameworkLike, position: int) -> Choice | None:
+        cycle = self.cycle(framework, position)
+        if self.sampling and cycle.error is None and len(cycle.feasible):
+            cycle = replace(cycle, **self._sampled(cycle, self.sampling))
+        if cycle.error is not None:
+            raise PluginError(cycle.error)
+        return self._pick(cycle.scores.best, len(cycle.feasible))
+
+    def _sampled(self, cycle: Cycle, sampling: Sampling) -> dict[str, Any]:
+        """Its feasible rows and their scores as upstream finds them; a promised node is not searched for."""
+        if cycle.promised is not None and cycle.filter.passing[cycle.promised]:
+            return {}
+        looked_at = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
+        profile = cycle.framework.profile
+        scoring = bool(cycle.framework.at("score"))
+        rows = sampling.sample(~cycle.filter.passing, looked_at, profile.percentage_of_nodes_to_score, scoring)
+        return {"feasible": rows, "scores": run_score(cycle.framework, cycle.info, self.view, rows)}
+
+    def _pick(self, best: Rows, feasible: int) -> Choice | None:
+        if not feasible:
+            return None
+        row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
+        return Choice(row, best, feasible)
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Drop the oldest when there are enough."""
+    if len(kept) >= KINDS_KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,260 @@
+"""Pods through the scheduling queue, one after the other, on a copy of the cluster.
+
+Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). Time does not pass: a pod is bound as soon
+as it is placed, a victim is gone as soon as it is preempted, and its place is taken by whoever preempted it. A pod that
+fits nowhere is tried again as long as something else moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, offers
+from kschedctl.scheduler.leaning import Unknown
+from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.preemption.budgets import Budgets
+from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from kschedctl.scheduler.reserve import release, reserve, uses_claims
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.snapshot import Snapshot
+
+SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
+NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
+Progress = Callable[[int], None]
+"""Told how many pods more are done with."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pod: ``row`` is its node, -1 for none.
+
+    ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
+    had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
+    """
+
+    position: int
+    verdict: str
+    row: int = -1
+    tied: int = 0
+    feasible: int = 0
+    victims: tuple[int, ...] = ()
+    message: str = ""
+
+
+class Simulation:
+    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
+
+    ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
+    has to go. ``preempted``: somebody had. ``gone`` are the pods that went, and of which nobody waits for another node.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        view: Snapshot | None = None,
+        *,
+        seed: int = 0,
+        sampling: bool = False,
+        preemption: bool = True,
+    ) -> None:
+        self.scheduler = scheduler
+        self.view = scheduler.view.fork() if view is None else view
+        percentage = scheduler.configuration.percentage_of_nodes_to_score
+        self.placements = Placements(self.view, seed, Sampling(percentage) if sampling else None)
+        self.budgets = Budgets(self.view)
+        self.interrupted = False
+        self.preemption = preemption
+        self.gone: set[int] = set()
+        self._failed: dict[int, int] = {}
+        self._gates: dict[int, list[PreEnqueuePlugin]] = {}
+        self.unknown: dict[Unknown, None] = {}
+        """What the pods tried so far lean on that was not read."""
+        self.preempted = False
+        self._frameworks: dict[int, Framework | None] = {}
+
+    def run(self, positions: Iterable[int]) -> list[Outcome]:
+        """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
+
+        Those that fit nowhere come last. When it is interrupted the rest was not tried, and ``interrupted`` is set.
+        """
+        return self.explained(self.schedule(positions))
+
+    def schedule(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
+        """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
+        found: list[Outcome] = []
+        waiting = self.queue(positions)
+        try:
+            waiting = self._rounds(waiting, found, progress or _nobody)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            done = {outcome.position for outcome in found}
+            return found + [Outcome(position, NOT_TRIED) for position in waiting if position not in done]
+        return found + [Outcome(position, UNSCHEDULABLE) for position in waiting]
+
+    def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """The outcomes, with why pods fit nowhere as things are now, where it is not said; asked once for each kind."""
+        messages: dict[int, str] = {}
+        found = []
+        for outcome in outcomes:
+            number = int(self.view.pods.info[outcome.position])
+            unknown = outcome.verdict == UNSCHEDULABLE and not outcome.message
+            if unknown and number not in messages:
+                messages[number] = self.message(outcome.position)
+            found.append(replace(outcome, message=messages[number]) if unknown else outcome)
+        return found
+
+    def _rounds(self, waiting: list[int], found: list[Outcome], progress: Progress) -> list[int]:
+        """Try all that wait as long as something moves; those that still wait in the end."""
+        moved = -1
+        while waiting and moved != len(self.view.trail):
+            moved, again = len(self.view.trail), []
+            for position in waiting:
+                outcome = self.attempt(position)
+                if outcome is None:
+                    again.append(position)
+                else:
+                    found.append(outcome)
+                    progress(1)
+            waiting = again
+        return waiting
+
+    def queue(self, positions: Iterable[int]) -> list[int]:
+        """In PrioritySort's order: the highest priority first, among equals who came first."""
+        pods = self.view.pods
+        return sorted(positions, key=lambda position: -pods.infos[pods.info[position]].priority)
+
+    def attempt(self, position: int) -> Outcome | None:
+        """One pod, with preemption; None when it fits nowhere now."""
+        settled = self._settled(position)
+        if settled is not None:
+            return settled
+        number = int(self.view.pods.info[position])
+        if self._failed.get(number) == len(self.view.trail):
+            return None
+        framework = self._framework(position)
+        try:
+            choice = self.placements.choose(framework, position)
+        except PluginError as error:
+            return Outcome(position, ERROR, message=str(error))
+        if choice is not None:
+            self.bind(position, choice.row)
+            return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+        preempted = self._preempt(framework, position)
+        if preempted is None:
+            self._failed[number] = len(self.view.trail)
+        return preempted
+
+    def bind(self, position: int, row: int) -> None:
+        """Put a pod on a node, with the volumes and devices that it gets there."""
+        pods = self.view.pods
+        info = self.placements.incoming(int(pods.info[position]))
+        if uses_claims(info, self.view):
+            framework = self._framework(position)
+            reserve(framework, info, pods.objects[position], self.view, row)
+            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+        self.view.assume(position, row)
+
+    def evict(self, positions: Sequence[int]) -> None:
+        """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
+        self.budgets.gone(positions)
+        self.take_down(positions)
+
+    def take_down(self, positions: Sequence[int]) -> None:
+        """The same by whoever owns the pods, which no budget restrains."""
+        for position in positions:
+            self.view.forget(position)
+        self.release(positions)
+        self.gone.update(positions)
+
+    def release(self, positions: Sequence[int]) -> None:
+        """Free the devices of pods that have no node any more."""
+        pods = self.view.pods
+        if any(pods.infos[pods.info[position]].spec.resource_claims for position in positions):
+            release(self.view, positions)
+            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+
+    # -- one pod -------------------------------------------------------------------------------------------------
+
+    def _framework(self, position: int) -> Framework:
+        framework = self._framework_of(int(self.view.pods.info[position]))
+        if framework is None:
+            raise KeyError(position)
+        return framework
+
+    def _framework_of(self, number: int) -> Framework | None:
+        """The profile for a kind of pod; what that leans on and is not known is kept."""
+        if number not in self._frameworks:
+            info = self.placements.incoming(number)
+            self._frameworks[number], unknown = self.scheduler.framework_for(info, self.view)
+            self.unknown.update(dict.fromkeys(unknown))
+        return self._frameworks[number]
+
+    def _settled(self, position: int) -> Outcome | None:
+        """The outcome of a pod that does not get as far as a scheduling cycle."""
+        number = int(self.view.pods.info[position])
+        info = self.placements.incoming(number)
+        framework = self._framework_of(number)
+        if framework is None:
+            known = ", ".join(self.scheduler.configuration.profiles)
+            text = f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
+            return Outcome(position, NOT_RESPONSIBLE, message=text)
+        for plugin in self._pre_enqueue(framework):
+            status = plugin.pre_enqueue(info, self.view)
+            if status.rejected:
+                return Outcome(position, GATED, message=", ".join(status.reasons))
+        return None
+
+    def _pre_enqueue(self, framework: Framework) -> list[PreEnqueuePlugin]:
+        if id(framework) not in self._gates:
+            self._gates[id(framework)] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
+        return self._gates[id(framework)]
+
+    def _preempt(self, framework: Framework, position: int) -> Outcome | None:
+        """Make room by evicting pods, if that helps."""
+        pods = self.view.pods
+        info = self.placements.incoming(int(pods.info[position]))
+        lower = pods.priority[pods.info] < info.priority
+        if not self.preemption or info.spec.preemption_policy == "Never" or not (lower & (pods.node >= 0)).any():
+            return None
+        outcome = run_post_filter(self.placements.cycle(framework, position))
+        candidate = self._candidate(outcome)
+        if candidate is None:
+            return None
+        self.preempted = True
+        self.evict(candidate.victims)
+        self.bind(position, candidate.row)
+        return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+
+    def _candidate(self, outcome: PostFilterOutcome) -> Candidate | None:
+        """One of the equally good candidates, by the seed."""
+        if outcome.status.code is not Code.SUCCESS:
+            return None
+        for result in outcome.results.values():
+            tied = _tied(result)
+            if tied:
+                return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
+        return None
+
+    def message(self, position: int) -> str:
+        """Why a pod fits nowhere now, as kube-scheduler says it."""
+        cycle = self.cycle(position)
+        return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
+
+    def cycle(self, position: int) -> Cycle:
+        """The full cycle of a pod as things are now."""
+        return self.placements.cycle(self._framework(position), position)
+
+
+def _tied(result: PostFilterResult) -> Candidates:
+    report = result.report
+    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else NO_CANDIDATES
+
+
+def _nobody(number: int) -> None:
+    """Progress that nobody watches."""

@@ -1,0 +1,104 @@
+"""A Cluster under pseudonyms: names, keys, label values and images are replaced alike wherever they stand.
+
+Pseudonyms sort as the originals do and are equal where those are, so that every plugin comes to the same verdict, score
+and reason. What everybody has, quantities, times and the structure stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace as with_fields
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.columns import Texts, texts_column
+from kschedctl.api.objects import Pod
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import FIELDS as KINDS
+from kschedctl.cluster import Cluster, Gap
+from kschedctl.scheduler.configuration.document import parse_document
+from kschedctl.sources.anonymize.configuration import configuration_under_pseudonyms
+from kschedctl.sources.anonymize.expressions import Expressions
+from kschedctl.sources.anonymize.fields import FIELDS
+from kschedctl.sources.anonymize.labels import Numbers, composed_names
+from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
+from kschedctl.sources.anonymize.rewriter import Rewriter
+
+UNREAD = "could not be read"
+STAYS = (
+    "names of device attributes, capacities and versions, of plugins and feature gates",
+    "quantities, times, priorities, weights, ports, and how many there are of what",
+)
+"""What is never replaced."""
+
+
+class Anonymized(NamedTuple):
+    """The cluster under pseudonyms, the original of each pseudonym, and what stays, in words."""
+
+    cluster: Cluster
+    originals: dict[str, str]
+    stays: tuple[str, ...]
+
+
+def anonymized(cluster: Cluster) -> Anonymized:
+    """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
+    if cluster.configuration is not None:
+        parse_document(cluster.configuration)
+    cluster = with_fields(cluster, pods=PodTable.of(cluster.pods))
+    expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
+    numbers = Numbers.of(cluster)
+    _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
+    originals = pseudonyms.settle()
+    made = _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
+    return Anonymized(made, originals, (*_of_keys(pseudonyms.stays), *STAYS, *_of_expressions(expressions)))
+
+
+def _of_keys(stays: set[str]) -> Iterator[str]:
+    if keys := sorted(stays - {""}):
+        yield f"keys, resources and gates that everybody has and plugins know: {', '.join(keys)}"
+
+
+def _of_expressions(expressions: Expressions) -> Iterator[str]:
+    if expressions.open:
+        values = f", and the values of the attributes {', '.join(sorted(expressions.computed))}"
+        number = f"the texts in {len(expressions.open)} CEL expressions that compute with them"
+        yield number + (values if expressions.computed else "")
+    if expressions.drivers_stay:
+        yield "the names of device drivers, as a CEL expression computes with them"
+
+
+def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
+    objects: dict[str, Any] = {
+        field: tuple(rewriter.struct(obj) for obj in getattr(cluster, field))
+        for kind, field in KINDS.items()
+        if kind != "Pod"
+    }
+    picture = cluster.picture
+    if picture is not None:
+        picture = replace(picture, server="", context="", namespace="default", leader="", configured_by="")
+    return with_fields(
+        cluster,
+        pods=_pods(cluster.pods, rewriter),
+        configuration=None
+        if cluster.configuration is None
+        else configuration_under_pseudonyms(cluster.configuration, rewriter),
+        gaps={kind: Gap(UNREAD, rewriter.name(gap.namespace)) for kind, gap in cluster.gaps.items()},
+        picture=picture,
+        origins={},
+        warnings=(),
+        **objects,
+    )
+
+
+def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
+    table, name = PodTable.of(pods), rewriter.name
+    return PodTable(
+        [rewriter.struct(template) for template in table.templates],
+        table.template,
+        names=[name(text) for text in table.names],
+        uids=texts_column(map(name, table.uids.texts())),
+        node=Texts(table.node.codes, [name(text) for text in table.node.values]),
+        created=table.created,
+        started=table.started,
+    )

@@ -1,0 +1,132 @@
+"""Snapshots: a Cluster in one file, compressed, only what scheduling reads; made to be read back fast.
+
+It is a zip file: ``snapshot.json`` says what it is and how many objects of each kind it holds
+(``unzip -p FILE snapshot.json``), and each kind is a member of its own.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from kschedctl import __version__
+from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
+from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.secrets import without_secrets
+from kschedctl.sources.archive.container import Archive, archive, open_archive
+from kschedctl.sources.archive.sections import pack, unpack
+from kschedctl.sources.garbage import without_garbage_collection
+from kschedctl.sources.output_file import write_file
+
+FORMAT = 2
+KIND = "Snapshot"
+HEADER, LONGEST_HEADER = "snapshot.json", 16 << 20
+
+
+class _Format(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of a header that every version has."""
+
+    kind: str = ""
+    format: int = 0
+    written_by: str = ""
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
+    """What a snapshot says of itself. ``objects``: how many of each kind; ``stays``: what has no pseudonym."""
+
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = KIND
+    format: int = FORMAT
+    written_by: str = ""
+    written_at: str = ""
+    anonymized: bool = False
+    stays: tuple[str, ...] = ()
+    kube_version: str = ""
+    feature_gates: dict[str, bool] = {}
+    configuration: dict[str, Any] | None = None
+    admit: bool = False
+    gaps: dict[str, Gap] = {}
+    picture: Picture | None = None
+    objects: dict[str, int] = {}
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False, stays: tuple[str, ...] = ()) -> Header:
+    """Write the file, ``-`` for standard output; ``stays``: what has no pseudonym if it is ``anonymized``.
+
+    Raises InputError where it cannot be written.
+    """
+    found = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
+    header = Header(
+        written_by=f"kschedctl {__version__}",
+        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        anonymized=anonymized,
+        stays=stays,
+        kube_version=cluster.kube_version,
+        feature_gates=dict(cluster.feature_gates),
+        configuration=None if cluster.configuration is None else without_secrets(cluster.configuration),
+        admit=cluster.admit,
+        gaps=dict(cluster.gaps),
+        picture=cluster.picture,
+        objects={kind: len(objects) for kind, objects in found.items()},
+    )
+    members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, found[kind]) for kind in found}
+    write_file(path, [archive(members)], private=True)
+    return header
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+def read_header(path: str) -> Header:
+    """What the file is and holds. Raises InputError."""
+    with open_archive(path) as members:
+        return _header(members)
+
+
+def read_snapshot(path: str) -> Cluster:
+    """The Cluster of the file, ``-`` for standard input. Raises InputError."""
+    with without_garbage_collection(), open_archive(path) as members:
+        header = _header(members)
+        return _cluster(header, _objects(header, members))
+
+
+def _header(members: Archive) -> Header:
+    """Raises InputError, msgspec.DecodeError, KeyError."""
+    data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
+    found = msgspec.json.decode(data, type=_Format)
+    if found.kind != KIND:
+        raise InputError("no snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
+    if found.format != FORMAT:
+        what = f"a snapshot of format {found.format}, written by {found.written_by or 'nobody knows what'}"
+        raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
+    return msgspec.json.decode(data, type=Header)
+
+
+def _objects(header: Header, members: Archive) -> dict[str, Any]:
+    """By field of the Cluster; kinds that this version does not know are passed over."""
+    known = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
+    with ThreadPoolExecutor(4) as threads:  # unpacking leaves the interpreter to the others
+        read = {kind: threads.submit(members.read, _member(kind)) for kind in known}
+        return {FIELDS[kind]: unpack(kind, read.pop(kind).result(), count) for kind, count in known.items()}
+
+
+def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
+    return Cluster(
+        configuration=header.configuration,
+        feature_gates=header.feature_gates,
+        kube_version=header.kube_version,
+        admit=header.admit,
+        gaps=header.gaps,
+        picture=header.picture,
+        **objects,
+    )
+
+
+def _member(kind: str) -> str:
+    return f"{kind}.msgpack"

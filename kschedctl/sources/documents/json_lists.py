@@ -1,0 +1,203 @@
+"""Big JSON lists read piece by piece: items are decoded straight into structs while the rest is still in the file.
+
+A piece ends where the text looks like the end of one item and the beginning of the next. That is only a guess, but
+decoding checks it: cut anywhere deeper, the brackets do not match. Then the items are taken one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kschedctl.errors import InputError
+from kschedctl.sources.collector import Collector
+from kschedctl.sources.documents.documents import decoded
+from kschedctl.sources.documents.json_documents import parse_json, problem
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.files import Reader
+from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, without_type
+
+STEP = 512 << 10  # bytes read at a time
+LARGEST_ITEM = 64 << 20
+_WINDOW = 128 << 10
+_HEAD = re.compile(
+    rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
+)
+_BOUNDARY = re.compile(
+    rb'\}(\s*,\s*)(?=\{\s*(?:"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*'
+    rb'"metadata"|"metadata"\s*:\s*\{\s*"name")\s*:)'
+)
+_SPACE = re.compile(r"\s*")
+_AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
+_type_meta = msgspec.json.Decoder(TypeMeta)
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw])
+_scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
+
+
+class ListReader:
+    """Reads one list, whose beginning is in ``data``."""
+
+    def __init__(self, data: bytes, head: re.Match[bytes], reader: Reader, collector: Collector, place: Place) -> None:
+        self._buffer, self._reader, self._collector, self._place = data[head.end() :], reader, collector, place
+        self._head = b"{" + head[1]
+        meta = self._parse(self._head + b'"items":[]}', place)
+        self._kind = meta.get("kind", "").removesuffix("List")
+        self._version = meta.get("apiVersion", "") if self._kind else ""
+        self._wanted = not self._kind or collector.wanted(self._kind, self._version, place)
+        self._index = 0
+        self._kinds: set[str] = set()
+
+    def read(self) -> bytes:
+        """Collect all items; the bytes read that come after the list. Raises InputError."""
+        while self._batch() or self._one_by_one():
+            pass
+        return self._end()
+
+    def _batch(self) -> bool:
+        """Take all whole items in the buffer but the last; False when it does not show where they end."""
+        cut = _last_boundary(self._buffer)
+        if cut is None:
+            return False
+        try:
+            self._take(b"".join((b"[", memoryview(self._buffer)[: cut.start() + 1], b"]")))
+        except _UNDECODABLE:
+            return False
+        self._buffer = self._buffer[cut.end() :] + self._reader.read(STEP)
+        return True
+
+    def _take(self, array: bytes) -> None:
+        """Collect the items of an array. Raises _UNDECODABLE when it is none, InputError for what is in it."""
+        if not self._wanted:
+            skipped = len(_raw_items.decode(array))
+            self._collector.skipped[self._kind] += skipped
+            self._index += skipped
+            return
+        try:
+            items: list[Any] = items_decoder(self._kind).decode(array)
+            self._typed(items)
+            self._index += len(items)
+        except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
+            self._each([bytes(item) for item in _raw_items.decode(array)])
+
+    def _typed(self, items: list[Any]) -> None:
+        by_kind: dict[str, list[Any]] = {}
+        for index, item in enumerate(items, self._index):
+            kind = item.__struct_config__.tag
+            shared = self._collector.shared(kind, item, partial(self._place.item, index))
+            by_kind.setdefault(kind, []).append(shared if kind == "Pod" else without_type(kind, shared))
+        self._kinds.update(by_kind)
+        for kind, objects in by_kind.items():
+            self._collector.add(kind, objects, self._place.origin)
+
+    def _each(self, items: list[bytes]) -> None:
+        """Collect items of which some is of a kind that is not read, has a null, or is wrong."""
+        for item in items:
+            place = self._place.item(self._index)
+            try:
+                self._item(item, place)
+            except _UNDECODABLE:
+                document = self._parse(item, place)
+                given = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
+                self._collector.document(given | document if isinstance(document, dict) else document, place)
+            self._index += 1
+
+    def _parse(self, data: bytes, place: Place) -> Any:
+        """The value that JSON is, strictly. Raises InputError."""
+        try:
+            return next(parse_json(decoded(data, place.file), place.file)).value
+        except InputError as error:
+            raise place.error(error.what) from None
+
+    def _item(self, data: bytes, place: Place) -> None:
+        """Collect one item. Raises _UNDECODABLE when its struct cannot be made of it."""
+        meta = _type_meta.decode(data)
+        kind = meta.kind or self._kind
+        if not self._collector.wanted(kind, meta.api_version or self._version, place):
+            self._collector.skipped[kind] += 1
+            return
+        self._kinds.add(kind)
+        item = self._collector.shared(kind, item_decoder(kind).decode(data), lambda: place)
+        self._collector.add(kind, [item if kind == "Pod" else without_type(kind, item)], place.origin)
+
+    def _one_by_one(self) -> bool:
+        """Take the whole items in the buffer; False after the last item of the list."""
+        text = self._buffer.decode("latin-1")  # a byte a character: only the structure matters here
+        start, more = 0, True
+        items: list[bytes] = []
+        while more:
+            start = _SPACE.match(text, start).end()  # type: ignore[union-attr]
+            try:
+                _, end = _scan(text, start)
+            except json.JSONDecodeError as error:
+                self._refuse(error, len(text), self._index + len(items))
+                break
+            after = _AFTER_ITEM.match(text, end)
+            if after is None:
+                if text[end:].strip():
+                    raise self._place.item(self._index + len(items)).error("broken JSON: expected , or ] after it")
+                break
+            items.append(self._buffer[start:end])
+            start, more = after.end(), bool(after[1])
+        try:
+            self._take(b"[" + b",".join(items) + b"]")
+        except _UNDECODABLE:
+            self._each(items)
+        self._buffer = self._buffer[start:]
+        return more and self._more()
+
+    def _refuse(self, error: json.JSONDecodeError, size: int, index: int) -> None:
+        """Raise unless the item may only be cut off by the end of the buffer."""
+        cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
+        if not cut_off:
+            raise self._place.item(index).error(f"broken JSON: {problem(error)}") from None
+
+    def _more(self) -> bool:
+        """Read on, into a buffer at least twice as large. Raises InputError when that is of no use."""
+        place = self._place.item(self._index)
+        if len(self._buffer) > LARGEST_ITEM:
+            raise place.error(f"larger than {LARGEST_ITEM >> 20} MiB")
+        more = self._reader.read(max(STEP, len(self._buffer)))
+        if not more:
+            raise place.error("broken JSON: the file ends in the middle of it")
+        self._buffer += more
+        return True
+
+    def _end(self) -> bytes:
+        """Check what follows the items; the bytes after the list."""
+        while True:
+            text = (self._head + b'"items":[]').decode("latin-1") + self._buffer.decode("latin-1")
+            try:
+                _, end = _scan(text)
+                break
+            except json.JSONDecodeError:
+                more = self._reader.read(STEP)
+                if not more or len(self._buffer) > LARGEST_ITEM:
+                    raise self._place.error("broken JSON: the end of the list is missing") from None
+                self._buffer += more
+        rest = len(self._buffer) - (len(text) - end)
+        envelope = self._parse(self._head + b'"items":[]' + self._buffer[:rest], self._place)
+        kind = envelope.get("kind")
+        if not isinstance(kind, str) or not kind.endswith("List"):
+            raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
+        kinds = {self._kind} if self._kind else self._kinds
+        self._collector.covers(kinds, envelope.get("metadata"), self._place)
+        return self._buffer[rest:]
+
+
+def big_list(data: bytes) -> re.Match[bytes] | None:
+    """The beginning of the data up to the first item, when it is a list of objects."""
+    return _HEAD.match(data)
+
+
+def _last_boundary(data: bytes) -> re.Match[bytes] | None:
+    """Between the last two items that begin in the data."""
+    return _last(data, max(len(data) - _WINDOW, 0)) or _last(data, 0)
+
+
+def _last(data: bytes, start: int) -> re.Match[bytes] | None:
+    return max(_BOUNDARY.finditer(data, start), key=re.Match.start, default=None)

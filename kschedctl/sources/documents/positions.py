@@ -1,0 +1,89 @@
+"""Manifests as people write them: objects, and the line and column of each of their fields.
+
+Positions are looked up in the text only when somebody asks for one, so that clean manifests cost their parsing alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.json_positions import JsonPositions
+from kschedctl.sources.documents.yaml_positions import Spot, spots
+from kschedctl.sources.files import STDIN, open_file, shown
+
+Path = tuple[str | int, ...]
+"""From the root of a document to a field: keys of mappings and indices of lists."""
+
+
+class Text:
+    """The text of a file, which was read without an error."""
+
+    def __init__(self, file: str, content: Content) -> None:
+        self.file, self._content = file, content
+
+    def locate(self, document: int, path: Path) -> tuple[int, int]:
+        """Line and column, from 1, of a field's key or a list's item; of the nearest field above where it is absent.
+
+        Documents have numbers from 1.
+        """
+        if self._content.is_json:
+            return self._json.locate(document, path)
+        spot = self._yaml[document]
+        for step in path:
+            if step not in spot.inside:
+                break
+            spot = spot.inside[step]
+        return spot.line, spot.column
+
+    @cached_property
+    def _json(self) -> JsonPositions:
+        return JsonPositions(self._content.text)
+
+    @cached_property
+    def _yaml(self) -> dict[int, Spot]:
+        return spots(self._content.text)
+
+
+class Manifest(NamedTuple):
+    """One object: its data, and where it is: text, document, and the path in that (the items of a List have one)."""
+
+    value: Mapping[str, Any]
+    text: Text
+    document: int = 1
+    root: Path = ()
+
+    @property
+    def file(self) -> str:
+        return self.text.file
+
+    def locate(self, path: Path) -> tuple[int, int]:
+        """Line and column, from 1, of a field of the object."""
+        return self.text.locate(self.document, (*self.root, *path))
+
+
+def read_manifests(file: str) -> Iterator[Manifest]:
+    """The objects of a file (``-`` for standard input), those within Lists too. Raises InputError."""
+    with open_file(file) as reader:
+        content = read_content(reader)
+    return manifests_of("<stdin>" if file == STDIN else shown(file), content)
+
+
+def manifests_of(file: str, content: Content) -> Iterator[Manifest]:
+    """The objects of a text. Raises InputError."""
+    text = Text(file, content)
+    for value, number, _ in parse(content):
+        yield from _objects(value, text, number, ())
+
+
+def _objects(value: Any, text: Text, document: int, root: Path) -> Iterator[Manifest]:
+    if not isinstance(value, Mapping):
+        return
+    items = value.get("items")
+    if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
+        for index, item in enumerate(items):
+            yield from _objects(item, text, document, (*root, "items", index))
+    elif value:
+        yield Manifest(value, text, document, root)

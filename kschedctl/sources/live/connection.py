@@ -1,0 +1,208 @@
+"""The way to an API server that kubectl would take: kubeconfig files, contexts, credentials, or a service account.
+
+The official client reads them; nothing is ever written back to them. It is imported when a cluster is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import urllib3
+import yaml
+
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.errors import ClusterError, UsageError
+from kschedctl.sources.live.credentials import Credentials, said_by_client
+from kschedctl.sources.live.http import LIST_SECONDS, REQUEST_SECONDS, Server
+from kschedctl.sources.live.limits import with_limits
+
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+IN_CLUSTER = "in-cluster"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which cluster, and as whom: kubectl's options of these names. None: what the kubeconfig says."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    cluster: str | None = None
+    user: str | None = None
+    as_user: str | None = None
+    as_groups: tuple[str, ...] = ()
+    request_timeout: str | None = None
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A server, the name of the context that led to it, and the namespace that the context prefers."""
+
+    server: Server
+    context: str
+    namespace: str
+
+
+def connect(access: Access) -> Connection:
+    """Find the cluster; no request is sent to it yet. Raises ClusterError, UsageError."""
+    seconds = (seconds_of(access.request_timeout) or float("inf")) if access.request_timeout else None
+    files = _kubeconfig_files(access)
+    configuration: Configuration = import_module("kubernetes.client").Configuration()
+    if not files and _in_cluster(access):
+        found = _service_account(configuration)
+    else:
+        found = _kubeconfig(configuration, access, files)
+    configuration.connection_pool_maxsize = 32
+    pool = _pool(configuration)
+    credentials = Credentials(configuration, found.load, tuple(_impersonated(access, found.user)), pool)
+    server = Server(
+        configuration.host.rstrip("/"),
+        pool,
+        credentials.headers,
+        seconds or REQUEST_SECONDS,
+        seconds or LIST_SECONDS,
+        credentials.renew,
+    )
+    return Connection(server, found.context, found.namespace)
+
+
+def seconds_of(duration: str) -> float:
+    """A duration as kubectl takes it, 0 for no limit. Raises UsageError.
+
+    >>> seconds_of("1m30s"), seconds_of("45"), seconds_of("0")
+    (90.0, 45.0, 0.0)
+    """
+    if duration.isdecimal():
+        return float(duration)
+    if not re.fullmatch(f"({_DURATION.pattern})+", duration):
+        raise UsageError(f'"{duration}" is no duration', where="--request-timeout", hint="as 30s or 1m")
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
+
+
+def _kubeconfig_files(access: Access) -> list[str]:
+    """The files that are there, in order; one that the user names must be. Raises ClusterError."""
+    if access.kubeconfig:
+        if not os.path.isfile(access.kubeconfig):
+            raise ClusterError("no such file", where=access.kubeconfig, hint="--kubeconfig names a kubeconfig")
+        return [access.kubeconfig]
+    listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    return [path for part in listed.split(os.pathsep) if part and os.path.isfile(path := os.path.expanduser(part))]
+
+
+def _in_cluster(access: Access) -> bool:
+    chosen = access.context or access.cluster or access.user
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not chosen
+
+
+class _Found(NamedTuple):
+    """Context and namespace, the user as the kubeconfig has it, and what reads its credentials again."""
+
+    context: str
+    namespace: str
+    user: Mapping[str, Any]
+    load: Callable[[], None]
+
+
+def _service_account(configuration: Configuration) -> _Found:
+    """Become the pod's service account. Raises ClusterError."""
+    config = import_module("kubernetes.config")
+    try:
+        config.load_incluster_config(configuration)
+        namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except (config.ConfigException, OSError) as error:
+        raise ClusterError(f"no service account: {error}", where=IN_CLUSTER) from None
+    return _Found(IN_CLUSTER, namespace, {}, lambda: config.load_incluster_config(configuration))
+
+
+def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Found:
+    """Take server and credentials from the files. Raises ClusterError."""
+    if not files:
+        missing = f"KUBECONFIG names {named}, which does not exist" if (named := os.environ.get("KUBECONFIG")) else ""
+        hint = f"{missing or 'no kubeconfig: set KUBECONFIG'}, give files with -f, or --demo"
+        raise ClusterError("no cluster to look at", hint=hint)
+    kube_config = import_module("kubernetes.config.kube_config")
+    where = os.pathsep.join(files)
+    broken = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
+    try:
+        merged = kube_config.KubeConfigMerger(where).config
+        chosen = _context(merged, access, where)
+        loader = kube_config.KubeConfigLoader(merged, chosen, config_base_path=None)
+        with said_by_client() as said:
+            loader.load_and_set(configuration)
+    except (kube_config.ConfigException, *broken) as error:
+        raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
+    context, user = loader.current_context["context"], dict(loader._user.value) if loader._user else {}
+    if "exec" in user and not (configuration.api_key or configuration.cert_file):
+        raise ClusterError(f"no credentials: {' '.join(said) or 'the plugin gave none'}", where=where)
+
+    def load() -> None:
+        loader._load_authentication()
+        loader._set_config(configuration)
+
+    return _Found(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load)
+
+
+def _context(merged: Any, access: Access, where: str) -> str:
+    """The name of the context to use; with --cluster or --user, of one made of both. Raises ClusterError."""
+    name = access.context or _current_context(where)
+    contexts = merged.value["contexts"]
+    found = next((c for c in contexts if c["name"] == name), None)
+    if found is None and (access.context or not access.cluster):
+        raise ClusterError(
+            f'no context "{name}"' if name else "no current context", where=where, hint=_choices(contexts)
+        )
+    if not (access.cluster or access.user):
+        return name
+    for option, kind, wanted in (("--cluster", "clusters", access.cluster), ("--user", "users", access.user)):
+        known = merged.value[kind]
+        if wanted and not any(entry["name"] == wanted for entry in known):
+            raise ClusterError(f'no {kind[:-1]} "{wanted}"', where=option, hint=_choices(known))
+    context = dict(found["context"].value) if found else {}
+    context.update({k: v for k, v in (("cluster", access.cluster), ("user", access.user)) if v})
+    made = f"{context.get('cluster')} as {context.get('user')}"
+    contexts.append({"name": made, "context": context})
+    return made
+
+
+def _current_context(where: str) -> str:
+    """That of the first file that has one, as kubectl has it."""
+    for path in where.split(os.pathsep):
+        document = yaml.safe_load(Path(path).read_text())
+        if isinstance(document, dict) and document.get("current-context"):
+            return str(document["current-context"])
+    return ""
+
+
+def _choices(entries: list[Any]) -> str:
+    return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
+
+
+def _pool(configuration: Configuration) -> urllib3.PoolManager:
+    rest = import_module("kubernetes.client.rest")
+    try:
+        return with_limits(rest.RESTClientObject(configuration).pool_manager)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            str(error), where=configuration.host, hint="check the certificates of the kubeconfig"
+        ) from None
+
+
+def _impersonated(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headers that say for whom we act. Raises UsageError."""
+    as_user = access.as_user or user.get("as")
+    if as_user:
+        yield "Impersonate-User", str(as_user)
+        for group in access.as_groups or user.get("as-groups") or ():
+            yield "Impersonate-Group", str(group)
+    elif access.as_groups:
+        raise UsageError("--as-group needs --as")

@@ -1,0 +1,341 @@
+"""GET requests to an API server, the only ones that there are: bounded in time, size and tries, and none half-read.
+
+What went wrong is a ClusterError, one line; what a caller can cope with is a RefusedError.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+import urllib3
+from urllib3.exceptions import (
+    HTTPError,
+    InvalidHeader,
+    LocationValueError,
+    NewConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from kschedctl.errors import ClusterError, InputError
+from kschedctl.sources.live.limits import Limit, limited
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+TRIES = 5
+LONGEST_WAIT = 30.0
+CONNECT_SECONDS, IDLE_SECONDS, REQUEST_SECONDS, LIST_SECONDS = 10.0, 30.0, 120.0, 1800.0
+ERROR_SECONDS, GRACE_SECONDS = 5.0, 0.5
+CHUNK = 1 << 20
+MOST_BYTES = 64 << 20
+"""Of one answer, or of one line of a long one. Of a cluster as they are, a page of 500 pods has 5 to 20 MB."""
+LONGEST_MESSAGE = 500
+UNAUTHORIZED = 401
+AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed a little later."""
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """The Status with which an API server explains an answer."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class RefusedError(Exception):
+    """The server answered 4xx: ``code``, and its own words."""
+
+    def __init__(self, code: int, message: str) -> None:
+        self.code, self.message = code, message
+        super().__init__(message)
+
+
+class BrokenOffError(Exception):
+    """A long answer ended before its end: what came was whole, what should have followed is not known."""
+
+
+class TooLargeError(ClusterError):
+    """An answer of more than MOST_BYTES."""
+
+
+class UnauthorizedError(ClusterError):
+    """The server does not accept our credentials."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """An API server. ``pool`` makes connections that keep limits, ``headers`` says who we are before each request.
+
+    ``seconds`` bounds a request with its body and its tries, ``list_seconds`` a list with all its pages. ``renew`` gets
+    the headers that were refused as unauthorized and says whether there are others now. ``answered``: it was there.
+    """
+
+    host: str
+    pool: urllib3.PoolManager
+    headers: Callable[[], urllib3.HTTPHeaderDict]
+    seconds: float = REQUEST_SECONDS
+    list_seconds: float = LIST_SECONDS
+    renew: Callable[[urllib3.HTTPHeaderDict], bool] = lambda refused: False
+    closed: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event = field(default_factory=threading.Event)
+    limits: set[Limit] = field(default_factory=set)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body of the answer. Raises RefusedError, ClusterError."""
+        return self.decoded(path, query, lambda body: body)
+
+    def decoded(
+        self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: End | None = None
+    ) -> T:
+        """What ``decode`` makes of the body, before the end that is set; else within the seconds of a request.
+
+        A body that it cannot decode (ValueError, RecursionError) is asked for again. Raises as ``get``.
+        """
+        own = End.after(self.seconds)
+        end = min(end, own) if end else own
+        number = 0
+        while True:
+            try:
+                return decode(self._body(path, query, end))
+            except _PassingError as error:
+                failure = error
+            except (ValueError, RecursionError) as error:
+                failure = _PassingError(f"answered something else than was asked for: {unreadable(error)}")
+            self._pause(failure, number, end)
+            number += 1
+
+    def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
+        """The lines of a long answer as they come: for ``seconds``, or until the server ends it or is idle for so long.
+
+        Raises BrokenOffError when the connection is lost, RefusedError, ClusterError.
+        """
+        end = End.after(self.seconds)
+        with self._limit(end) as limit:
+            try:
+                response = self._open(path, query, limit, end)
+            except _PassingError as error:
+                raise BrokenOffError(str(error)) from None
+            try:
+                limit.end = monotonic() + seconds + GRACE_SECONDS
+                limit.idle = idle or seconds + GRACE_SECONDS
+                yield from _lines(response)
+            except (HTTPError, OSError) as error:
+                raise BrokenOffError(_words(error)) from None
+            finally:
+                response.close()
+
+    def close(self) -> None:
+        """Give up what is being read, in whichever thread; no request follows."""
+        self.closed.set()
+        for limit in tuple(self.limits):
+            limit.abandon()
+
+    def _pause(self, failure: _PassingError, number: int, end: End) -> None:
+        """Wait before the next try, the longer the more there were. Raises ClusterError where none follows."""
+        seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
+        last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
+        if last or (failure.at_once and not self.answered.is_set()):
+            raise ClusterError(str(failure), where=self.host, hint=failure.hint) from None
+        log.debug("%s: %s; again in %.1f s", self.host, failure, seconds)
+        self.closed.wait(seconds)
+
+    @contextmanager
+    def _limit(self, end: End) -> Iterator[Limit]:
+        limit = Limit(end.at, IDLE_SECONDS)
+        self.limits.add(limit)
+        try:
+            yield limit
+        finally:
+            self.limits.discard(limit)
+
+    def _body(self, path: str, query: Mapping[str, str] | None, end: End) -> bytes:
+        with self._limit(end) as limit:
+            response = self._open(path, query, limit, end)
+            chunks, size = [], response.length_remaining or 0
+            try:
+                self._check_size(size)
+                size = 0
+                for chunk in response.stream(CHUNK, decode_content=True):
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    self._check_size(size)
+            except (HTTPError, OSError) as error:
+                raise _late(end) or _PassingError(f"connection lost: {_words(error)}") from None
+            finally:
+                response.close()
+        return b"".join(chunks)
+
+    def _check_size(self, size: int) -> None:
+        if size > MOST_BYTES:
+            raise TooLargeError(f"an answer of more than {MOST_BYTES >> 20} MiB", where=self.host)
+
+    def _open(self, path: str, query: Mapping[str, str] | None, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
+        """An answer 200 of which the body is still to be read. Raises RefusedError, ClusterError, _PassingError."""
+        url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = self.headers()
+        response = self._send(url, headers, limit, end)
+        if response.status == UNAUTHORIZED and self.renew(headers):
+            response.close()
+            response = self._send(url, self.headers(), limit, end)
+        if response.status == 200:
+            self.answered.set()
+            return response
+        limit.end = min(limit.end, monotonic() + ERROR_SECONDS)
+        try:
+            body = response.read(CHUNK, decode_content=True)
+        except (HTTPError, OSError):
+            body = b""
+        finally:
+            response.close()
+        raise self._failure(response, body)
+
+    def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
+        """The answer, of which status and headers are read."""
+        left = limit.left()
+        if left <= 0 or self.closed.is_set():
+            raise _late(end) or _PassingError("given up")
+        headers.update({"Accept": "application/json", "Accept-Encoding": "gzip"})
+        log.debug("GET %s", url)
+        try:
+            with limited(limit):
+                return self.pool.request(
+                    "GET",
+                    url,
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, left), read=min(limit.idle, left)),
+                    preload_content=False,
+                    retries=False,
+                    redirect=False,
+                )
+        except (HTTPError, OSError) as error:
+            raise self._unreachable(error, end) from None
+
+    def _failure(self, response: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
+        code = response.status
+        message = _message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
+        if code == UNAUTHORIZED:
+            hint = "check the credentials of this kubeconfig context"
+            what = f"the API server does not accept our credentials: {message}"
+            return UnauthorizedError(what, where=self.host, hint=hint)
+        if code in AGAIN:
+            return _PassingError(f"the API server answers {code}: {message}", seconds=_retry_after(response))
+        if 300 <= code < 400:
+            return ClusterError(f"no API server, but a redirection ({code})", where=self.host)
+        return RefusedError(code, message)
+
+    def _unreachable(self, error: Exception, end: End) -> Exception:
+        if isinstance(error, LocationValueError):
+            return ClusterError(f"no address of a server: {error}", where=self.host, hint="see the kubeconfig")
+        if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
+            hint = "check certificate-authority and the address in the kubeconfig"
+            return ClusterError(f"no trusted connection: {_words(error)}", where=self.host, hint=hint)
+        at_once = isinstance(error, NewConnectionError)
+        what = "cannot be reached" if at_once else "no answer"
+        return _late(end) or _PassingError(f"{what}: {_words(error)}", at_once=at_once)
+
+
+class End(NamedTuple):
+    """``at`` which moment of the monotonic clock an answer has to be there, and after how many seconds that is."""
+
+    at: float
+    seconds: float
+
+    @classmethod
+    def after(cls, seconds: float) -> End:
+        return cls(monotonic() + seconds, seconds)
+
+
+class _PassingError(Exception):
+    """May pass. ``seconds``: not before; ``at_once``: do not insist if the server was never there."""
+
+    def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
+        self.seconds, self.at_once, self.hint = seconds, at_once, hint
+        super().__init__(what)
+
+
+def segment(name: str) -> str:
+    """A name as one step of a path. Raises InputError for a name that no object can have.
+
+    Upstream: apimachinery/pkg/api/validation/path.
+    """
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise InputError(f"{name[:100]!r} is no name of an object")
+    return quote(name, safe="")
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Whole lines, until no more come. Raises BrokenOffError for one that is not whole by then, or is endless."""
+    parts, size = [b""], 0
+    try:
+        for chunk in response.read_chunked(CHUNK, decode_content=True) if response.chunked else _pieces(response):
+            first, *others = chunk.split(b"\n")
+            parts.append(first)
+            size += len(first)
+            if size > MOST_BYTES:
+                raise BrokenOffError(f"a line of more than {MOST_BYTES >> 20} MiB")
+            if others:
+                yield from (line for line in (b"".join(parts), *others[:-1]) if line.strip())
+                parts, size = [others[-1]], len(others[-1])
+    except ReadTimeoutError:
+        if size:
+            raise BrokenOffError("no whole line in time") from None
+
+
+def unreadable(error: Exception) -> str:
+    """Why a body could not be decoded."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return shortened("it is not UTF-8" if isinstance(error, UnicodeError) else str(error))
+
+
+def _pieces(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    while piece := response.read1(CHUNK, decode_content=True):
+        yield piece
+
+
+def _message(body: bytes) -> str:
+    """What the Status in the body says; nothing of other bodies, as a proxy's page."""
+    try:
+        return shortened(msgspec.json.decode(body, type=Status).message)
+    except (ValueError, RecursionError):
+        return ""
+
+
+def shortened(text: str) -> str:
+    """On one line, and no longer than anybody reads."""
+    line = " ".join(text[: 4 * LONGEST_MESSAGE].split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
+
+
+def _retry_after(response: urllib3.BaseHTTPResponse) -> float:
+    """The seconds that the server asks us to wait, 0 where it does not say."""
+    try:
+        return urllib3.Retry().get_retry_after(response) or 0.0
+    except (InvalidHeader, ValueError, OverflowError):
+        return 0.0
+
+
+def _late(end: End) -> _PassingError | None:
+    """What to say of a failure when the time is up."""
+    if monotonic() < end.at:
+        return None
+    return _PassingError(f"no whole answer within {end.seconds:g} s", hint="--request-timeout allows more")
+
+
+def _words(error: BaseException) -> str:
+    """What happened without urllib3's wrapping: ``Connection refused``."""
+    context = None if error.__suppress_context__ else error.__context__
+    inner = getattr(error, "reason", None) or context or error
+    text = str(inner if isinstance(inner, BaseException) else error)
+    words = text.rpartition("] ")[2].rpartition("Failed to establish a new connection: ")[2]
+    return shortened(words) or type(error).__name__

@@ -1,0 +1,236 @@
+"""Whole lists of a kind from an API server, page by page; a page is given up as soon as it is decoded.
+
+No resourceVersion is asked for: the first page then is the newest state there is, and the continue token keeps the
+later ones at that same state. A token that became too old (410) starts the list anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from types import GenericAlias
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.noise import without_noise
+from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
+from kschedctl.api.pod_table import PodTable, PodTableBuilder
+from kschedctl.cluster import without_nulls
+from kschedctl.errors import ClusterError
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
+
+log = logging.getLogger(__name__)
+
+PAGE, SMALLEST_PAGE = 500, 5
+MOST_PAGES, MOST_OBJECTS = 10_000, 1_000_000
+"""Of one list. Kubernetes is made for 150,000 pods."""
+RESTARTS = 3
+GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """``continue_`` is the token of the next page, empty on the last."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A list less its items."""
+
+    kind: str = ""
+    metadata: ListMeta = ListMeta()
+
+
+class Listing(NamedTuple):
+    """The objects of a kind at one moment, and the path that lists them."""
+
+    objects: Sequence[Struct]
+    resource_version: str
+    path: str
+
+
+def read_list(server: Server, kind: str, namespace: str = "") -> Listing:
+    """All objects of a kind, or those of a namespace, in the first version of the API that the server has.
+
+    Raises RefusedError (403, or 404 when it has none of the versions), ClusterError.
+    """
+    refused: RefusedError | None = None
+    for path in paths(kind, namespace):
+        try:
+            return read_path(server, kind, path)
+        except RefusedError as error:
+            if error.code != NOT_FOUND:
+                raise
+            refused = error
+    raise refused or AssertionError(kind)
+
+
+def paths(kind: str, namespace: str = "") -> Iterator[str]:
+    """Where the lists of a kind are, one path for each version that is read.
+
+    >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
+    (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
+    """
+    within = f"namespaces/{segment(namespace)}/" if namespace else ""
+    for version in VERSIONS[kind]:
+        yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{plural(kind)}"
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind: its name in paths and RBAC rules."""
+    name = kind.lower()
+    if name.endswith("y"):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith("s") else f"{name}s"
+
+
+def read_path(server: Server, kind: str, path: str) -> Listing:
+    """All objects at a path. Raises RefusedError, ClusterError."""
+    for restart in range(RESTARTS + 1):
+        try:
+            return _read_pages(server, kind, path)
+        except RefusedError as error:
+            if error.code != GONE or restart == RESTARTS:
+                raise
+            log.info("%s changed too fast to be listed in one go: starting anew", plural(kind))
+    raise AssertionError("unreachable")
+
+
+def _read_pages(server: Server, kind: str, path: str) -> Listing:
+    collected = PodCollector() if kind == "Pod" else Collector(kind)
+    version, found = "", 0
+    for head, body in _pages(server, kind, path):
+        version = version or head.metadata.resource_version
+        items = decode_items(kind, body, server.host)
+        found += len(items)
+        if found > MOST_OBJECTS:
+            raise ClusterError(f"more than {MOST_OBJECTS:,} {plural(kind)}: no cluster has so many", where=server.host)
+        with _shape(plural(kind), server.host):
+            collected.add(items)
+    return Listing(collected.objects(), version, path)
+
+
+def _pages(server: Server, kind: str, path: str) -> Iterator[tuple[Head, bytes]]:
+    """The pages in order; the next one is fetched while the caller decodes. Raises ClusterError for endless ones."""
+    end = End.after(server.list_seconds)
+    tokens = {""}
+    with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
+        following: Future[tuple[Head, bytes]] | None = ahead.submit(_page, server, kind, path, "", end)
+        while following is not None:
+            head, body = following.result()
+            token = head.metadata.continue_
+            following = None
+            if token:
+                if token in tokens or len(tokens) == MOST_PAGES:
+                    raise ClusterError(f"the list of {plural(kind)} has no end", where=server.host)
+                tokens.add(token)
+                following = ahead.submit(_page, server, kind, path, token, end)
+            yield head, body
+
+
+def _page(server: Server, kind: str, path: str, token: str, end: End) -> tuple[Head, bytes]:
+    """The page that the token leads to; of fewer objects where they are so large that the answer would be too large."""
+    limit = PAGE
+    while True:
+        query = {"limit": str(limit)} | ({"continue": token} if token else {})
+        try:
+            return server.decoded(path, query, lambda body: (_head(kind, body), body), end)
+        except TooLargeError:
+            if limit <= SMALLEST_PAGE:
+                raise
+            limit //= 10
+
+
+class Collector:
+    """Keeps the objects of a kind, less what scheduling does not read."""
+
+    def __init__(self, kind: str) -> None:
+        self._found: list[Struct] = []
+        self._images: dict[ContainerImage, ContainerImage] = {}
+
+    def add(self, objects: Sequence[Struct]) -> None:
+        for obj in objects:
+            made = without_noise(obj)
+            self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
+
+    def objects(self) -> Sequence[Struct]:
+        return tuple(self._found)
+
+    def _with_shared_images(self, node: Node) -> Node:
+        """Many nodes hold the same images."""
+        images = tuple([self._images.setdefault(image, image) for image in node.status.images])
+        return replace(node, status=replace(node.status, images=images))
+
+
+class PodCollector:
+    """Keeps pods as rows of a table."""
+
+    def __init__(self) -> None:
+        self._builder = PodTableBuilder()
+
+    def add(self, pods: Sequence[Pod]) -> None:
+        self._builder.add(pods)
+
+    def objects(self) -> PodTable:
+        return self._builder.build()
+
+
+def _head(kind: str, body: bytes) -> Head:
+    head = _head_decoder.decode(body)
+    if head.kind != f"{kind}List":
+        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind}List")
+    return head
+
+
+def decode_items(kind: str, body: bytes, where: str) -> Sequence[Any]:
+    """The items of a page. Raises ClusterError for what is not of the kind's shape."""
+    with _shape(plural(kind), where):
+        page: Any = _decoded(_page_type(kind), body)
+        return page.items or ()
+
+
+def decode_object(kind: str, body: bytes, where: str) -> Struct:
+    """One object. Raises ClusterError for what is not of the kind's shape."""
+    with _shape(f"a {kind}", where):
+        obj: Struct = _decoded(KINDS[kind], body)
+        return obj
+
+
+def _decoded(into: Any, body: bytes) -> Any:
+    try:
+        return _decoder(into).decode(body)
+    except msgspec.ValidationError:
+        if b"null" not in body:
+            raise
+        # to the API server a null is an absent field
+        return msgspec.convert(without_nulls(msgspec.json.decode(body)), into)
+
+
+@contextmanager
+def _shape(what: str, where: str) -> Iterator[None]:
+    """What is wrong with objects as they are decoded or kept, as a ClusterError."""
+    try:
+        yield
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise ClusterError(f"{what} of another shape than expected: {unreadable(error)}", where=where) from None
+
+
+_head_decoder = msgspec.json.Decoder(Head)
+
+
+@cache
+def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(into)
+
+
+@cache
+def _page_type(kind: str) -> type[Any]:
+    items = GenericAlias(tuple, (KINDS[kind], ...)) | None
+    return msgspec.defstruct(f"{kind}Page", [("items", items, None)], frozen=True)

@@ -1,0 +1,191 @@
+"""A live cluster read once: the kinds that the enabled plugins look at, side by side, as one picture."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace as altered
+
+from kschedctl.api.objects import PodSpec, Struct
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
+from kschedctl.errors import ClusterError, ConfigurationError, without_user
+from kschedctl.scheduler.configuration.feature_gates import SPECS
+from kschedctl.scheduler.kinds_read import ALWAYS, OF_NEW_PODS
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.garbage import without_garbage_collection
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
+from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, plural, read_list
+from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
+from kschedctl.sources.live.watch import caught_up, key_of
+
+log = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = 8
+ESSENTIAL = ("Node", "Pod")
+RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of the scheduler; None where the cluster is to be asked.
+
+    ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
+    cluster has, so that what no answer about them can lean on need not be read.
+    """
+
+    configuration: Mapping[str, Any] | None = None
+    feature_gates: Mapping[str, bool] | None = None
+    kube_version: str | None = None
+    namespace: str | None = None
+    pods_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The lists by kind; ``scheduler``: a Cluster that has no objects, but all else; ``changed`` objects by kind."""
+
+    listings: Mapping[str, Listing]
+    scheduler: Cluster
+    changed: Mapping[str, int]
+
+    def cluster(self) -> Cluster:
+        """All of it together."""
+        objects: dict[str, Any] = {
+            FIELDS[kind]: _ordered(kind, listing.objects) for kind, listing in self.listings.items()
+        }
+        versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
+        picture = self.scheduler.picture
+        if picture is not None:
+            picture = altered(picture, resource_versions=versions, changed=dict(self.changed))
+        return replace(self.scheduler, picture=picture, **objects)
+
+
+def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
+    """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError."""
+    with without_garbage_collection(), ThreadPoolExecutor(SIDE_BY_SIDE, "live") as threads:
+        try:
+            return _read_kinds(connection, wishes, threads)
+        except BaseException:
+            connection.server.close()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor) -> Reading:
+    server, namespace = connection.server, wishes.namespace or connection.namespace
+
+    def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
+        return {kind: threads.submit(_read, server, kind, namespace) for kind in kinds}
+
+    lists = read(ALWAYS)
+    scheduler = scheduler_of(connection, read_setup(server), wishes)
+    replayed = Scheduler(scheduler)
+    created = () if wishes.pods_alone else OF_NEW_PODS
+    others = [kind for kind in (*replayed.kinds_read(), *created) if kind not in lists]
+    may_wait = replayed.needless(()) if wishes.pods_alone else {}
+    lists |= read(kind for kind in others if kind not in may_wait)
+    needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
+    lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
+    found = {kind: future.result() for kind, future in lists.items()}
+    listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
+    listings, changed, warnings = _one_picture(server, listings, threads)
+    if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
+        return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
+    gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
+    gaps |= {kind: gap for kind, (_, gap) in found.items() if gap is not None}
+    return Reading(listings, replace(scheduler, gaps=gaps, warnings=(*scheduler.warnings, *warnings)), changed)
+
+
+def _specs(pods: Listing | None) -> Iterator[PodSpec]:
+    """One of each distinct spec, less the names of nodes."""
+    assert pods is not None  # without them there is no answer
+    assert isinstance(pods.objects, PodTable)
+    return (template.spec for template in pods.objects.templates)
+
+
+def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:
+    """The scheduler, of a Cluster without objects: as the user says, else as it was found."""
+    given = wishes.configuration is not None
+    version = wishes.kube_version or setup.version
+    found, warnings = (None, ()) if given else _usable(setup, version)
+    gates = {name: on for name, on in setup.feature_gates.items() if name in SPECS}
+    return Cluster(
+        configuration=wishes.configuration if given else found,
+        feature_gates={**gates, **(wishes.feature_gates or {})},
+        kube_version=version,
+        warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
+        picture=Picture(
+            server=without_user(connection.server.host),
+            context=connection.context,
+            namespace=connection.namespace,
+            server_version=setup.server_version,
+            read_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            leader=setup.leader,
+            configured_by=setup.configured_by if found is not None else "",
+        ),
+    )
+
+
+def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
+    """The configuration that was found, or a warning when it is none that kube-scheduler would take."""
+    try:
+        Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
+    except ConfigurationError as error:
+        problem = f"{setup.configured_by}: {error}: replaying kube-scheduler's defaults, unless --config says otherwise"
+        return None, (problem,)
+    return setup.configuration, ()
+
+
+def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Gap | None]:
+    """The list, and why it is not there or not whole. Raises ClusterError when no answer is possible without it."""
+    try:
+        return read_list(server, kind), None
+    except RefusedError as error:
+        refused = error
+    if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
+        try:
+            why = f"were read in namespace {namespace} alone: {refused.message}"
+            return read_list(server, kind, namespace), Gap(why, namespace)
+        except RefusedError:
+            pass
+    if kind in ESSENTIAL:
+        raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
+    no_api = f"are not served in {' or '.join(VERSIONS[kind])}"
+    return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
+
+
+def _one_picture(
+    server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor
+) -> tuple[dict[str, Listing], dict[str, int], tuple[str, ...]]:
+    """Lists of different moments brought to the same one, how many objects of each kind moved, and warnings."""
+    if len({listing.resource_version for listing in listings.values()}) <= 1:
+        return dict(listings), {}, ()
+    futures = {kind: threads.submit(_caught_up, server, kind, listing) for kind, listing in listings.items()}
+    found = {kind: future.result() for kind, future in futures.items()}
+    unknown = [plural(kind) for kind, (_, number) in found.items() if number is None]
+    warning = f"what changed while the cluster was read is not known of {', '.join(unknown)}"
+    changed = {kind: number for kind, (_, number) in found.items() if number}
+    return {kind: listing for kind, (listing, _) in found.items()}, changed, (warning,) if unknown else ()
+
+
+def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
+    try:
+        return caught_up(server, kind, listing)
+    except (RefusedError, BrokenOffError, ClusterError) as error:
+        log.info("%s: %s", plural(kind), error)
+        return listing, None
+
+
+def _ordered(kind: str, objects: Sequence[Struct]) -> Sequence[Struct]:
+    """By namespace and name, as a Cluster has them."""
+    if isinstance(objects, PodTable):
+        return objects
+    return tuple(sorted(objects, key=key_of))

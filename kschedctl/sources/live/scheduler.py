@@ -1,0 +1,183 @@
+"""How a live cluster's kube-scheduler is set up, as far as it can be seen: version, flags, configuration, leader."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
+from kschedctl.sources.documents.yaml_documents import parse_yaml
+from kschedctl.sources.live.http import RefusedError, Server, segment
+
+log = logging.getLogger(__name__)
+
+CONFIGURATION = "KubeSchedulerConfiguration"
+SYSTEM = "/api/v1/namespaces/kube-system"
+SCHEDULER_PODS = f"{SYSTEM}/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
+"""Where installers put the configuration; looked at when no pod of the scheduler can be seen."""
+MOST_CHARACTERS = 1 << 20
+"""That a ConfigMap can hold."""
+
+
+class SchedulerSetup(NamedTuple):
+    """``version`` is one that can be replayed; ``warnings``: what is known to differ from what will be replayed."""
+
+    version: str = KUBE_VERSION
+    server_version: str = ""
+    configuration: Mapping[str, Any] | None = None
+    configured_by: str = ""
+    feature_gates: Mapping[str, bool] = {}
+    leader: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Volume(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    config_map: _Reference | None = None
+
+
+class _Mount(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_Mount] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    containers: list[_Container] = []
+    volumes: list[_Volume] | None = None
+
+
+class _SchedulerPod(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+class _SchedulerPods(msgspec.Struct, frozen=True):
+    items: list[_SchedulerPod] | None = None
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+    major: str = ""
+    minor: str = ""
+
+
+def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
+    """The version to replay, the server's own, and a warning where they differ. Raises ClusterError."""
+    found = _get(server, "/version", _Version) or _Version()
+    minor = re.match(r"\d{1,4}", found.minor)
+    if found.major != "1" or minor is None:
+        return KUBE_VERSION, found.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
+    near = min(max(int(minor[0]), OLDEST_MINOR), NEWEST_MINOR)
+    differs = f"the server is {found.git_version}: the nearest that can be replayed is 1.{near}"
+    return f"1.{near}", found.git_version, () if near == int(minor[0]) else (differs,)
+
+
+def read_setup(server: Server) -> SchedulerSetup:
+    """All that can be seen; what is not permitted is left at kube-scheduler's defaults. Raises ClusterError."""
+    version, server_version, warnings = read_version(server)
+    lease = _get(server, LEASE, _Lease)
+    pods = _get(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
+    running = pods.items[0].spec if pods and pods.items else None
+    flags = _flags(running) if running else {}
+    configuration, configured_by, problem = _configuration(server, running, flags.get("config", ""))
+    if problem:
+        warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
+    elif flags.get("config") and configuration is None:
+        hint = "give a copy of it with --config"
+        warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+    return SchedulerSetup(
+        version,
+        server_version,
+        configuration,
+        configured_by,
+        dict(_gates(flags.get("feature-gates", ""))),
+        (lease.spec.holder_identity or "") if lease else "",
+        warnings,
+    )
+
+
+def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[Mapping[str, Any] | None, str, str]:
+    """The scheduler's configuration, the ConfigMap that holds it, and what is wrong with it, where there is one."""
+    if running is not None and not path:
+        return None, "", ""
+    for name in _mounted(running, path) if running else CONFIG_MAPS:
+        where = f"ConfigMap kube-system/{name}"
+        try:
+            found = _get(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            data = (found.data or {}) if found else {}
+            key = path.rpartition("/")[2]
+            for text in (data[key],) if key in data else data.values():
+                if CONFIGURATION in text and (document := _document(text, where)):
+                    return document, where, ""
+        except InputError as error:
+            return None, where, str(error) if error.where else f"{where}: {error}"
+    return None, "", ""
+
+
+def _mounted(running: _Spec, path: str) -> Iterator[str]:
+    """The names of the ConfigMaps that are mounted where the path leads."""
+    mounts = {m.name for c in running.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
+    return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
+
+
+def _document(text: str, where: str) -> Mapping[str, Any] | None:
+    """The configuration in a ConfigMap's value. Raises InputError."""
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
+    documents = (document.value for document in parse_yaml(text, where))
+    return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
+
+
+def _flags(running: _Spec) -> dict[str, str]:
+    """``--name=value`` and ``--name value`` of kube-scheduler's command line."""
+    words = [word for c in running.containers for word in (*(c.command or ()), *(c.args or ()))]
+    flags = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, equals, value = word.removeprefix("--").partition("=")
+            flags[name] = value if equals else following
+    return flags
+
+
+def _gates(text: str) -> Iterator[tuple[str, bool]]:
+    for item in text.split(","):
+        name, equals, value = item.partition("=")
+        if equals:
+            yield name.strip(), value.strip().lower() == "true"
+
+
+def _get(server: Server, path: str, into: type[Any], query: Mapping[str, str] | None = None) -> Any:
+    """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
+    try:
+        return server.decoded(path, query, msgspec.json.Decoder(into).decode)
+    except RefusedError as error:
+        log.info("%s: %s", path, error.message)
+        return None

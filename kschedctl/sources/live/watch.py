@@ -1,0 +1,102 @@
+"""What changes after a list: the events of a watch, taken into the list that they follow on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from kschedctl.api.noise import without_noise
+from kschedctl.api.objects import Struct
+from kschedctl.api.pod_table import PodTable
+from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, Status, shortened, unreadable
+from kschedctl.sources.live.lists import GONE, Listing, decode_object
+
+CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
+Key = tuple[str, str]
+Changes = Mapping[Key, Struct | None]
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class Event(NamedTuple):
+    """An object that came, changed or (``object`` None) went; without ``key`` only the version moved on."""
+
+    resource_version: str
+    key: Key | None = None
+    object: Struct | None = None
+
+
+def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None) -> Iterator[Event]:
+    """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
+
+    Raises RefusedError (410: the version is too old, list again), BrokenOffError, ClusterError.
+    """
+    query = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": since.resource_version,
+        "timeoutSeconds": str(max(int(seconds), 1)),
+    }
+    for line in server.lines(since.path, query, seconds, idle):
+        try:
+            yield _event(kind, line, server.host)
+        except (ValueError, RecursionError) as error:
+            raise BrokenOffError(unreadable(error)) from None
+
+
+def changed(listing: Listing, changes: Changes, version: str) -> Listing:
+    """The listing with changes taken in."""
+    if isinstance(listing.objects, PodTable):
+        objects: Sequence[Struct] = listing.objects.with_changes(changes)  # type: ignore[arg-type]
+    else:
+        found: dict[Key, Struct | None] = {key_of(obj): obj for obj in listing.objects}
+        found.update(changes)
+        objects = tuple(obj for obj in found.values() if obj is not None)
+    return Listing(objects, version, listing.path)
+
+
+def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
+    """The listing with what changed since, and the number of objects that did. Raises as ``watch``."""
+    changes: dict[Key, Struct | None] = {}
+    version = listing.resource_version
+    seconds = min(CATCH_UP_SECONDS, server.seconds)
+    for event in watch(server, kind, listing, seconds=seconds, idle=min(CATCH_UP_IDLE, seconds)):
+        version = event.resource_version or version
+        if event.key is not None:
+            changes[event.key] = event.object
+    return (changed(listing, changes, version) if changes else listing), len(changes)
+
+
+def key_of(obj: Struct) -> Key:
+    """(namespace, name)"""
+    meta = obj.metadata  # type: ignore[attr-defined]
+    return meta.namespace, meta.name
+
+
+def _event(kind: str, line: bytes, where: str) -> Event:
+    event = msgspec.json.decode(line, type=_Event)
+    body = bytes(event.object)
+    if event.type == "ERROR":
+        status = msgspec.json.decode(body, type=Status)
+        gone = status.code == GONE or status.reason in ("Expired", "Gone")
+        raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
+    if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+        raise BrokenOffError(f"no event of a watch: {shortened(event.type)}")
+    version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
+    if event.type == "BOOKMARK":
+        return Event(version)
+    obj = decode_object(kind, body, where)
+    return Event(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))

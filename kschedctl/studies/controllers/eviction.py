@@ -1,0 +1,124 @@
+"""Which pods the API server lets go: PodDisruptionBudgets while pods are evicted and their successors come up.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for how many pods are healthy (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
+from kschedctl.errors import InputError
+from kschedctl.scheduler.preemption.budgets import key_of, spare
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.studies.controllers.rollout_limits import share
+
+MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
+
+
+class Evictions:
+    """The budgets of a simulation, and how many healthy pods each has. Pods are positions.
+
+    Unlike in preemption an empty selector selects every pod of the namespace.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        view = simulation.view
+        self._budgets = {key_of(pdb): _with_status(pdb, view) for pdb in view.cluster.pod_disruption_budgets}
+        self._selectors = {name: _selector(pdb) for name, pdb in self._budgets.items()}
+        self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
+        self._of: dict[int, tuple[str, ...]] = {}
+
+    def budgets_of(self, position: int) -> tuple[str, ...]:
+        """The budgets that select a pod, as ``namespace/name``."""
+        number = int(self.simulation.view.pods.info[position])
+        if number not in self._of:
+            meta = self._pod(position).metadata
+            same = (name for name, pdb in self._budgets.items() if pdb.metadata.namespace == meta.namespace)
+            self._of[number] = tuple(name for name in same if self._selectors[name].matches(meta.labels))
+        return self._of[number]
+
+    def refusal(self, position: int) -> str:
+        """Why a pod may not be evicted, empty if it may."""
+        budgets = () if self._is_free(position) else self.budgets_of(position)
+        if len(budgets) > 1:
+            return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
+        if not budgets or self._spare[budgets[0]] > 0:
+            return ""
+        pdb = self._budgets[budgets[0]]
+        desired = pdb.status.desired_healthy
+        healthy = desired + self._spare[budgets[0]]
+        if not _ready(self._pod(position)) and (_always(pdb) or healthy >= desired > 0):
+            return ""
+        needs = f": it needs {desired:,} healthy pods and has {healthy:,}" if desired else ""
+        return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
+
+    def evict(self, position: int) -> None:
+        """Take a pod off its node; what was not healthy does not count."""
+        if self._is_free(position) or not _ready(self._pod(position)):
+            self.simulation.take_down([position])
+        else:
+            self.simulation.evict([position])
+            self.count([position], -1)
+
+    def back(self, position: int) -> None:
+        """A pod's successor runs."""
+        self.simulation.budgets.back([position])
+        self.count([position], 1)
+
+    def count(self, positions: Iterable[int], by: int) -> None:
+        """So many healthy pods more for the budgets of each of these pods."""
+        for position in positions:
+            for budget in self.budgets_of(position):
+                self._spare[budget] += by
+
+    def _pod(self, position: int) -> Pod:
+        return self.simulation.view.pods.objects[position]
+
+    def _is_free(self, position: int) -> bool:
+        """Whether no budget is asked: the pod goes already, or does not run yet."""
+        pod = self._pod(position)
+        return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
+
+
+def _with_status(pdb: PodDisruptionBudget, view: Snapshot) -> PodDisruptionBudget:
+    """The budget; one that is new gets the status that the disruption controller would give it.
+
+    Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.
+    """
+    least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
+    if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
+        return pdb
+    covered = view.pods.matching(_selector(pdb), frozenset((pdb.metadata.namespace,)))[view.pods.info]
+    pods = [view.pods.objects[position] for position in np.flatnonzero(covered).tolist()]
+    healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
+    try:
+        away = share(most_away or 0, len(pods), up=True)
+        desired = share(least or 0, len(pods), up=True) if most_away is None else max(len(pods) - away, 0)
+    except InputError as error:
+        raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
+    allowed = max(healthy - desired, 0) if pods else 0
+    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed))
+
+
+def _selector(pdb: PodDisruptionBudget) -> Selector:
+    """One that cannot be read selects nothing."""
+    try:
+        return from_label_selector(pdb.spec.selector)
+    except SelectorError:
+        return NOTHING
+
+
+def _ready(pod: Pod) -> bool:
+    """As its condition says; one whose condition nobody knows counts as ready."""
+    return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
+
+
+def _always(pdb: PodDisruptionBudget) -> bool:
+    return pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"

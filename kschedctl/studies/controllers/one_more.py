@@ -1,0 +1,121 @@
+"""One more pod of a workload that the cluster has, made as its others are.
+
+Upstream: pkg/controller/{replicaset,statefulset} (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import ObjectMeta, PersistentVolumeClaim, Pod, PodMeta, PodStatus, PodTemplateSpec, Struct
+from kschedctl.api.workloads import (
+    NEW,
+    Replicated,
+    ReplicationControllerManifest,
+    StatefulSet,
+    StatefulSetOrdinals,
+    StatefulSetSpec,
+)
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.creation import create
+from kschedctl.studies.controllers.rollout_limits import ordinal
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.edits.cluster_edits import Owner
+
+ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
+
+
+def one_more(cluster: Cluster, owner: Owner, pods: Sequence[Pod], note: str) -> StandIn:
+    """Like the youngest of its pods, with their priority; a StatefulSet's has the next ordinal and claims like theirs.
+
+    Raises InputError.
+    """
+    stateful = owner[0] == "StatefulSet"
+    like = max(pods, key=ordinal if stateful else _created)
+    workload = _stateful_set(cluster, owner, like) if stateful else _like(like)
+    creation = create(cluster, [workload])
+    ((made,),) = creation.pods.values()
+    spec = replace(
+        made.spec,
+        priority_class_name=like.spec.priority_class_name,
+        priority=like.spec.priority,
+        preemption_policy=like.spec.preemption_policy,
+    )
+    scheduler = Scheduler(creation.applied(cluster))
+    return StandIn(scheduler, scheduler.view.stored(replace(made, spec=spec)), note)
+
+
+def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
+    """What makes such pods: the youngest ReplicaSet of a Deployment, or the workload itself where it is read."""
+    kind, namespace, name = owner
+    if kind == "Deployment":
+        sets = sorted((rs for rs in cluster.replica_sets if controls(owner, rs)), key=_created)
+        return Replicated(sets[-1].metadata, sets[-1].spec) if sets else None
+    if kind == "ReplicaSet" and (found := _named(cluster.replica_sets, namespace, name)):
+        return Replicated(found.metadata, found.spec)
+    if kind == "ReplicationController" and (found := _named(cluster.replication_controllers, namespace, name)):
+        return ReplicationControllerManifest(found.metadata, found.spec)
+    if kind == "StatefulSet" and (found := _named(cluster.stateful_sets, namespace, name)):
+        return StatefulSet(found.metadata, StatefulSetSpec(template=found.spec.template))
+    return None
+
+
+def controls(owner: Owner, found: Any) -> bool:
+    """Whether the object names this owner as its controller."""
+    meta = found.metadata
+    references = (o for o in meta.owner_references if o.controller)
+    return meta.namespace == owner[1] and any((o.kind, o.name) == (owner[0], owner[2]) for o in references)
+
+
+def _created(found: Any) -> str:
+    return found.metadata.creation_timestamp or ""
+
+
+def _named(objects: Iterable[Any], namespace: str, name: str) -> Any:
+    return next((o for o in objects if (o.metadata.namespace, o.metadata.name) == (namespace, name)), None)
+
+
+def _like(pod: Pod) -> Pod:
+    """A bare pod that names the same controller."""
+    meta = pod.metadata
+    owner = next(o.name for o in meta.owner_references if o.controller)
+    made = PodMeta(f"{owner}-{NEW}", meta.namespace, labels=meta.labels, owner_references=meta.owner_references)
+    return Pod(made, _unplaced(pod), PodStatus("Pending"))
+
+
+def _unplaced(pod: Pod) -> Any:
+    """The spec without a node and without what admission makes of a PriorityClass, which may be gone."""
+    return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
+
+
+def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
+    """One that makes just the next pod after this one."""
+    labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
+    claims = dict(_claim_templates(cluster, pod))
+    volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
+    template = PodTemplateSpec(PodMeta(labels=labels), replace(_unplaced(pod), volumes=volumes))
+    return StatefulSet(
+        ObjectMeta(owner[2], owner[1]),
+        StatefulSetSpec(
+            replicas=1,
+            template=template,
+            volume_claim_templates=tuple(claims.values()),
+            ordinals=StatefulSetOrdinals(ordinal(pod) + 1),
+        ),
+    )
+
+
+def _claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
+    """Volume -> the template of its claim, which is named after volume and pod; as far as such claims can be seen."""
+    claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    for volume in pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        if source is not None and source.claim_name == f"{volume.name}-{pod.metadata.name}":
+            like = _named(claims, pod.metadata.namespace, source.claim_name)
+            if like is not None:
+                meta = ObjectMeta(volume.name, labels=like.metadata.labels)
+                yield volume.name, PersistentVolumeClaim(meta, replace(like.spec, volume_name=""))

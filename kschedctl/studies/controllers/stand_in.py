@@ -1,0 +1,143 @@
+"""A pod that stands for a workload, as its controller would create it: who asks about the workload asks about that pod.
+
+Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cronjob (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.changed_workloads import Existing, alike
+from kschedctl.studies.controllers.creation import create
+from kschedctl.studies.edits.cluster_edits import with_pods
+
+
+class StandIn(NamedTuple):
+    """A pod as the API server holds it or would hold it, and the scheduler of the cluster that it is in or comes to.
+
+    ``note`` says for whom it stands; empty for a pod that was itself asked about.
+    """
+
+    scheduler: Scheduler
+    pod: Pod
+    note: str = ""
+
+
+class _Reduced(NamedTuple):
+    """A workload that makes as few pods as it can, and the pods of the cluster in whose place they come."""
+
+    workload: Struct
+    replaced: Sequence[Pod] = ()
+
+
+def created(cluster: Cluster, workloads: Iterable[Struct]) -> list[StandIn]:
+    """One pod of each workload, whose objects are all created; each pod by itself.
+
+    A bare pod, the pods of a DaemonSet and the last pod of a StatefulSet that is complete come in the place of those
+    that the cluster has. Raises InputError, and UsageError for a DaemonSet that is for none of the nodes.
+    """
+    existing = Existing(cluster)
+    wanted = list({identity(workload): workload for workload in workloads}.values())
+    reduced = [_reduced(existing, workload) for workload in wanted]
+    creation = create(cluster, [each.workload for each in reduced])
+    schedulers: dict[tuple[str, ...], Scheduler] = {}
+    found = []
+    for workload, (made, replaced) in zip(wanted, reduced, strict=True):
+        keys = tuple(pod.key for pod in replaced)
+        if keys not in schedulers:
+            schedulers[keys] = Scheduler(_without(creation.applied(cluster), replaced))
+        found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)]))
+    return found
+
+
+def _reduced(existing: Existing, workload: Struct) -> _Reduced:
+    kind, namespace, name = identity(workload)
+    match workload:
+        case Pod():
+            there = existing.cluster.pod(namespace, name)
+            return _Reduced(workload, () if there is None else (there,))
+        case DaemonSet():
+            return _Reduced(workload, existing.of(kind, namespace, name))
+        case StatefulSet():
+            return _reduced_to_ordinal(workload, {p.metadata.name: p for p in existing.of(kind, namespace, name)})
+        case CronJob():
+            job = workload.spec.job_template
+            spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_one_of(job.spec)))
+            return _Reduced(replace(workload, spec=spec))
+    one = replace(workload, spec=_one_of(workload.spec))  # type: ignore[attr-defined]
+    if isinstance(workload, Deployment) and (old := existing.of(kind, namespace, name)):
+        (pod,) = make(one, ()).pods
+        return _Reduced(_of_revision(pod, old[0]) if alike(pod, old[0]) else one)
+    return _Reduced(one)
+
+
+def _one_of(spec: Struct) -> Struct:
+    """The spec of a workload that makes one pod."""
+    fields = {"replicas": 1, "parallelism": 1, "completions": None, "suspend": False}
+    return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
+
+
+def _reduced_to_ordinal(workload: StatefulSet, there: Mapping[str, Pod]) -> _Reduced:
+    """The first ordinal that has no node yet; when all have one, the last, which an update replaces first."""
+    spec, name = workload.spec, workload.metadata.name
+    first, count = spec.ordinals.start, 1 if spec.replicas is None else max(spec.replicas, 1)
+    bound = {own for own, pod in there.items() if pod.spec.node_name}
+    ordinals = range(first, first + count)
+    chosen = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])
+    spec = replace(spec, replicas=1, ordinals=replace(spec.ordinals, start=chosen))
+    replaced = there.get(f"{name}-{chosen}")
+    return _Reduced(replace(workload, spec=spec), () if replaced is None else (replaced,))
+
+
+def _of_revision(pod: Pod, old: Pod) -> Pod:
+    """A new pod of the ReplicaSet that is there: with the hash of its template among its labels."""
+    meta = replace(pod.metadata, labels=old.metadata.labels, owner_references=old.metadata.owner_references)
+    return replace(pod, metadata=meta)
+
+
+def _without(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
+    return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods}) if pods else cluster
+
+
+def _chosen(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> StandIn:
+    """The pod of the workload; of a DaemonSet's the first that would not be scheduled."""
+    if isinstance(workload, Pod):
+        return StandIn(scheduler, pods[0])
+    if isinstance(workload, DaemonSet):
+        return _daemon(scheduler, title(workload), pods)
+    return StandIn(
+        scheduler, pods[0], f"a pod of {title(workload)}, as its controller would create it{_idle(workload)}"
+    )
+
+
+def _idle(workload: Struct) -> str:
+    """That it makes none as it is written."""
+    spec = workload.spec  # type: ignore[attr-defined]
+    if isinstance(workload, CronJob | Job) and spec.suspend:
+        return "; now it is suspended"
+    none = getattr(spec, "replicas", None) == 0 or getattr(spec, "parallelism", None) == 0
+    return "; now it has 0 replicas" if none else ""
+
+
+def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> StandIn:
+    if not pods:
+        nodes = len(scheduler.cluster.nodes)
+        hint = f"its node selection and tolerations leave none of the {nodes:,} nodes"
+        raise UsageError(f"{name} makes no pod here", hint=hint)
+    refused = [pod for pod in pods if not _fits(scheduler, pod)]
+    fitting = len(pods) - len(refused)
+    note = f"one of {len(pods):,} pods of {name}, each for a node of its own, of which {fitting:,} would be scheduled"
+    return StandIn(scheduler, (refused or pods)[0], note)
+
+
+def _fits(scheduler: Scheduler, pod: Pod) -> bool:
+    framework = scheduler.framework(pod.spec.scheduler_name)
+    return framework is not None and scheduler.cycle(framework, pod).schedulable

@@ -1,0 +1,139 @@
+"""The pods of a workload that the cluster has: those that wait for a node, else one more replica.
+
+Deployments, Jobs, CronJobs and DaemonSets are not read; their pods, and ReplicaSets, tell of them.
+Upstream: metadata.ownerReferences and the label pod-template-hash (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.pod_table import PodTable
+from kschedctl.api.workloads import StatefulSet
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.changed_workloads import belongs
+from kschedctl.studies.controllers.one_more import controls, one_more, template_of
+from kschedctl.studies.controllers.rollout_limits import ordinal
+from kschedctl.studies.controllers.stand_in import StandIn, created
+from kschedctl.studies.edits.cluster_edits import Owner, owner_of, pods_where
+
+_OF_CRON_JOB = re.compile(r"-\d+$")
+
+
+def of_workload(cluster: Cluster, owner: Owner, manifest: Struct | None = None) -> list[StandIn]:
+    """Its pods that wait, one for those that are alike; else one more, made of ``manifest`` or as its others are.
+
+    Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
+    go by, InputError.
+    """
+    pods = pods_of(cluster, owner)
+    if waiting := [pod for pod in pods if is_waiting(pod)]:
+        return _waiting(cluster, owner, waiting)
+    if isinstance(manifest, StatefulSet) and pods:
+        return created(cluster, [_after(manifest, pods)])
+    if manifest is not None:
+        return created(cluster, [manifest])
+    if pods and owner[0] == "DaemonSet":
+        scheduler = Scheduler(cluster)
+        note = f"one of {len(pods):,} pods of {_title(owner)}, none of which is pending"
+        return [StandIn(scheduler, scheduler.view.stored(pods[0]), note)]
+    if pods:
+        return [one_more(cluster, owner, pods, f"one more pod of {_title(owner)}, none of which is pending")]
+    if (template := template_of(cluster, owner)) is not None:
+        return created(cluster, [template])
+    raise _not_found(cluster, owner)
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Whether it is the scheduler's turn: without a node, neither ended nor being deleted."""
+    return not (pod.spec.node_name or pod.terminated or pod.metadata.deletion_timestamp)
+
+
+def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
+    """The pods that it controls, itself or through ReplicaSets or Jobs; those that have ended too."""
+    kind, namespace, name = owner
+    sets = {rs.metadata.name for rs in cluster.replica_sets if controls(owner, rs)} if kind == "Deployment" else ()
+
+    def mine(pod: Pod) -> bool:
+        if belongs(pod, kind, namespace, name):
+            return True
+        found_kind, found_namespace, found = owner_of(pod)
+        of_cron_job = kind == "CronJob" and found_kind == "Job" and _cron_job(found) == name
+        return found_namespace == namespace and (of_cron_job or (found_kind == "ReplicaSet" and found in sets))
+
+    return pods_where(cluster, mine, ended=True)
+
+
+def workloads(cluster: Cluster) -> Iterator[Owner]:
+    """What makes pods, as far as it can be seen, some more than once."""
+    pods = cluster.pods
+    for pod in pods.templates if isinstance(pods, PodTable) else pods:
+        kind, namespace, name = owner_of(pod) if pod.metadata.owner_references else ("", "", "")
+        if kind:
+            yield kind, namespace, name
+        if kind == "Job" and _cron_job(name) != name:
+            yield "CronJob", namespace, _cron_job(name)
+    for kind, objects in _read(cluster).items():
+        yield from ((kind, found.metadata.namespace, found.metadata.name) for found in objects)
+    for found in cluster.replica_sets:
+        yield from ((o.kind, found.metadata.namespace, o.name) for o in found.metadata.owner_references if o.controller)
+
+
+def _read(cluster: Cluster) -> dict[str, Sequence[Any]]:
+    return {
+        "ReplicaSet": cluster.replica_sets,
+        "StatefulSet": cluster.stateful_sets,
+        "ReplicationController": cluster.replication_controllers,
+    }
+
+
+def _cron_job(job: str) -> str:
+    """The CronJob that made a Job of this name, if one did."""
+    return _OF_CRON_JOB.sub("", job)
+
+
+def _title(owner: Owner) -> str:
+    return f"{owner[0]} {owner[1]}/{owner[2]}"
+
+
+def _waiting(cluster: Cluster, owner: Owner, pods: Sequence[Pod]) -> list[StandIn]:
+    scheduler = Scheduler(cluster)
+    columns = scheduler.view.pods
+    groups: dict[tuple[int, str], list[Pod]] = {}
+    for pod in pods:
+        groups.setdefault((int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name), []).append(pod)
+    return [
+        StandIn(scheduler, scheduler.view.stored(alike[0]), _of_the_waiting(len(alike), len(pods), owner))
+        for alike in groups.values()
+    ]
+
+
+def _of_the_waiting(alike: int, pods: int, owner: Owner) -> str:
+    if pods == 1:
+        return f"the only pending pod of {_title(owner)}"
+    shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
+    return f"one of the {pods:,} pending pods of {_title(owner)}{shared}"
+
+
+def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
+    """One that makes the pod after those that there are."""
+    start = max(map(ordinal, pods)) + 1
+    spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
+    return replace(manifest, spec=spec)
+
+
+def _not_found(cluster: Cluster, owner: Owner) -> UsageError:
+    kind, namespace, name = owner
+    known = dict.fromkeys(found for found in workloads(cluster) if found[0] == kind)
+    names = [name, *get_close_matches(name, {found[2] for found in known})]
+    near = [f"{kind.lower()}/{found[2]} -n {found[1]}" for found in known if found[2] in names]
+    hint = f"did you mean {' or '.join(near[:3])}?" if near else "no pod and no ReplicaSet of it can be seen"
+    return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)

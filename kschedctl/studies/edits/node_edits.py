@@ -1,0 +1,100 @@
+"""Which nodes are meant, and nodes with other taints, labels or none at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from kschedctl.api.labels import parse_selector
+from kschedctl.api.objects import Node, Taint
+from kschedctl.cluster import Cluster
+from kschedctl.errors import UsageError
+from kschedctl.snapshot.node_order import zone_key
+from kschedctl.studies.edits.cluster_edits import with_nodes
+from kschedctl.studies.why.eliminations import pool_of
+
+_NAMED = re.compile(r"^(nodes?|no)/")
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What the node controller adds to a cordoned node."""
+
+
+def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
+    """The nodes of these names, ``node/n1`` too, or with such labels. Raises UsageError when there is no such node."""
+    names = [_NAMED.sub("", name) for name in names]
+    known = {node.metadata.name: node for node in cluster.nodes}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known)
+            raise UsageError(f'node "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
+    found = list(dict.fromkeys(names))
+    if selector:
+        wanted = parse_selector(selector)
+        found += [name for name, node in known.items() if wanted.matches(node.metadata.labels) and name not in found]
+    if not found:
+        raise UsageError(f'no node has labels "{selector}"' if selector else "no node is named")
+    return found
+
+
+def zone_of(node: Node) -> str:
+    """The node's zone, empty for none."""
+    return zone_key(node)[1]
+
+
+def by_group(cluster: Cluster, group: Callable[[Node], str]) -> dict[str, list[str]]:
+    """Zone, pool or whatever ``group`` tells -> its nodes; nodes without one are left out."""
+    found: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        if name := group(node):
+            found.setdefault(name, []).append(node.metadata.name)
+    return dict(sorted(found.items()))
+
+
+def pool(node: Node) -> str:
+    """The node's pool as far as labels tell, empty for none."""
+    return pool_of(node.metadata.labels)
+
+
+def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], Node]) -> Cluster:
+    """The cluster with these nodes changed."""
+    chosen = frozenset(names)
+    return with_nodes(cluster, lambda node: change(node) if node.metadata.name in chosen else node)
+
+
+def cordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """These nodes take no more pods."""
+    return changed(cluster, names, lambda node: _tainted(_schedulable(node, False), [UNSCHEDULABLE], []))
+
+
+def uncordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """These nodes take pods again."""
+    return changed(cluster, names, lambda node: _tainted(_schedulable(node, True), [], [UNSCHEDULABLE]))
+
+
+def tainted(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
+    """Taints added to these nodes, and others taken off; an empty effect takes off those of any."""
+    added, gone = list(taints), list(removed)
+    return changed(cluster, names, lambda node: _tainted(node, added, gone))
+
+
+def labelled(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
+    """Labels set on these nodes, or taken off where the value is None."""
+
+    def change(node: Node) -> Node:
+        found = {key: value for key, value in {**node.metadata.labels, **labels}.items() if value is not None}
+        return replace(node, metadata=replace(node.metadata, labels=found))
+
+    return changed(cluster, names, change)
+
+
+def _schedulable(node: Node, schedulable: bool) -> Node:
+    return replace(node, spec=replace(node.spec, unschedulable=not schedulable))
+
+
+def _tainted(node: Node, added: Sequence[Taint], gone: Sequence[Taint]) -> Node:
+    """Of two taints with one key and effect the later counts."""
+    kept = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in gone)]
+    taints = {(t.key, t.effect): t for t in (*kept, *added)}
+    return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))

@@ -1,0 +1,90 @@
+"""Scenario documents: checked against their JSON Schema, with errors that name the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kschedctl.errors import InputError, KschedctlError, UsageError
+from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
+from kschedctl.studies.edits.steps import Files
+
+STEPS = Step.__struct_encode_fields__
+MESSAGES = {
+    "minProperties": "says nothing to do",
+    "maxProperties": "is more than one step: each step is an item of its own",
+}
+"""A keyword of the schema -> what its violation means."""
+
+
+def load_scenario(document: Mapping[str, Any], where: str = "") -> Scenario:
+    """The scenario that a document is. Raises InputError that names step and field."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
+
+    error = best_match(Draft202012Validator(scenario_schema()).iter_errors(document))
+    if error is not None:
+        path = list(error.absolute_path)
+        raise InputError(_words(_told(error, len(path) == 2), path, document), where=where)
+    found: Scenario = msgspec.convert(document, Scenario)
+    return found
+
+
+def _told(error: Any, of_a_step: bool) -> str:
+    """What is wrong by jsonschema's error, in words."""
+    if error.validator == "anyOf":
+        kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
+        return f"{error.instance!r} is not of type {kinds}"
+    if error.validator == "additionalProperties" and of_a_step:
+        return f"no such step; there are {', '.join(STEPS)}"
+    return str(MESSAGES.get(str(error.validator), error.message))
+
+
+def _words(message: str, path: list[str | int], document: Mapping[str, Any]) -> str:
+    """``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
+    if len(path) < 2:
+        return f"{'.'.join(map(str, path))}: {message}" if path else message
+    number = int(path[1])
+    step = document["steps"][number]
+    verb = next(iter(step), "") if isinstance(step, Mapping) else ""
+    named = f"step {number + 1} ({verb})" if verb else f"step {number + 1}"
+    rest = path[3:] if len(path) > 2 else []
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest).lstrip(".")
+    return f"{named}, {field}: {message}" if field else f"{named}: {message}"
+
+
+def verb(step: Step) -> tuple[str, Part]:
+    """What a step does, by its name in the document, and the particulars."""
+    for name, field in zip(STEPS, step.__struct_fields__, strict=True):
+        part: Part | None = getattr(step, field)
+        if part is not None:
+            return name, part
+    raise InputError("a step says nothing to do")
+
+
+def no_files(name: str) -> Sequence[Mapping[str, Any]]:
+    """For scenarios that come without files. Raises UsageError."""
+    raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
+
+
+def files_of(scenario: Scenario, read: Files, where: str = "") -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The documents of all files that the steps name. Raises UsageError that names the step."""
+    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for number, (name, part) in enumerate(map(verb, scenario.steps), 1):
+        named = [part.file] if isinstance(part, Configure) and part.file else []
+        try:
+            for file in part.files if isinstance(part, Apply) else named:
+                found[file] = list(read(file))
+        except KschedctlError as error:
+            raise in_step(error, number, name, where) from None
+    return found
+
+
+def in_step(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
+    """The error, with the number and the name of the step, and the file that the scenario is in."""
+    step = f"step {number} ({name})"
+    found = UsageError(str(error), where=f"{where}: {step}" if where else step)
+    found.also = tuple(in_step(each, number, name, where) for each in error.also)
+    return found

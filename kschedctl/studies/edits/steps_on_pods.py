@@ -1,0 +1,97 @@
+"""Steps of a scenario about pods and their scheduler: scale, set a priority class, configure, manifests to apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace as changed
+from itertools import count
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
+from kschedctl.api.priority import class_errors, priority_class
+from kschedctl.api.workloads import made_again
+from kschedctl.cluster import Cluster, flatten
+from kschedctl.errors import UsageError
+from kschedctl.reports import scenario as parts
+from kschedctl.studies.controllers.changed_workloads import first_to_go
+from kschedctl.studies.controllers.rollout_limits import ordinal
+from kschedctl.studies.edits.cluster_edits import owner_of, pods_where
+from kschedctl.studies.edits.steps import Edit, Files
+
+
+def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:
+    """The pods that come are like those that there are; a StatefulSet gives up those of the highest ordinals."""
+    if part.kind in ("DaemonSet", "Pod"):
+        raise UsageError(f"kind: a {part.kind} has no replicas")
+    found = _pods_of(part, cluster)
+    edit = Edit(cluster)
+    ranked = sorted(found, key=ordinal, reverse=True) if part.kind == "StatefulSet" else first_to_go(found)
+    for pod in ranked[: max(len(found) - part.replicas, 0)]:
+        edit.change(pod, None)
+    taken = {pod.metadata.name for pod in found}
+    names = (name for i in count() if (name := _next_name(part, i)) not in taken)
+    for _ in range(len(found), part.replicas):
+        pod = _renamed(made_again(found[0]), next(names))
+        edit.change(pod, pod)
+    if part.replicas > len(found) and any(v.persistent_volume_claim for v in found[0].spec.volumes):
+        edit.notes.append("the new pods share the claims of those that there are")
+    return edit
+
+
+def _next_name(part: parts.Scale, number: int) -> str:
+    return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
+
+
+def _renamed(pod: Pod, name: str) -> Pod:
+    meta = pod.metadata
+    return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
+
+
+def _pods_of(part: parts.Workload, cluster: Cluster) -> list[Pod]:
+    """Raises UsageError where it has none."""
+    owner = part.kind, part.namespace, part.name
+    bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
+    found = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and owner_of(pod) == owner)
+    found = [pod for pod in found if pod.metadata.deletion_timestamp is None]
+    if not found:
+        raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
+    return found
+
+
+def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Files) -> Edit:
+    """Raises UsageError where there is no such class, or the API server would refuse it."""
+    if part.value is not None:
+        made = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
+        if problems := class_errors(made):
+            raise UsageError(problems[0])
+        cluster = cluster.with_objects({"PriorityClass": [made]})
+    found = priority_class(part.name, cluster.priority_classes)
+    if found is None:
+        raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
+    edit = Edit(cluster)
+    policy = found.preemption_policy or "PreemptLowerPriority"
+    for pod in (pod for workload in part.workloads for pod in _pods_of(workload, cluster)):
+        spec = replace(pod.spec, priority_class_name=part.name, priority=found.value, preemption_policy=policy)
+        edit.change(pod, replace(pod, spec=spec))
+    return edit
+
+
+def configure(part: parts.Configure, cluster: Cluster, read: Files) -> Edit:
+    """Pods that run stay where they are."""
+    if bool(part.file) == (part.configuration is not None):
+        raise UsageError("either file or configuration")
+    documents = list(read(part.file)) if part.file else [part.configuration]
+    if len(documents) != 1:
+        raise UsageError(f"{part.file} has {len(documents)} documents", hint="one KubeSchedulerConfiguration")
+    return Edit(changed(cluster, configuration=documents[0]))
+
+
+def manifests_of(part: parts.Apply, read: Files) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The manifests of an apply step, those of Lists one by one, each with where it stands."""
+    for name in part.files:
+        for number, document in enumerate(read(name), 1):
+            yield from ((f"{name}: document {number}", manifest) for manifest in flatten((document,)))
+    for index, document in enumerate(part.manifests):
+        yield from ((f"manifests[{index}]", manifest) for manifest in flatten((document,)))

@@ -1,0 +1,96 @@
+"""What keeps a pod pending: of all that stands against nodes, that which matters on those within its reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kschedctl.reports.explanation import Cause
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Bools
+from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
+from kschedctl.studies.why.reach import KEEPING_AWAY, NEAR, OUT_OF_REACH, Obstacle, Standing, standing
+
+CORDON, TAINT = KEEPING_AWAY
+
+
+def causes(found: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
+    """The fewest reasons that account for all nodes within reach, those that stand against most of them first.
+
+    What stands against every one of them is always told. A pod that was refused before any node was looked at has
+    that as its only cause; one for which no node is within reach is told why for all nodes.
+    """
+    if cycle.pre_filter.status.rejected:
+        return tuple(_cause([o], o.mask, cycle, 0, None) for o in found if not o.looked_at)
+    nodes = len(cycle.view.nodes)
+    stands = standing(found, nodes)
+    if not nodes:
+        return ()
+    least = int(stands.level.min())
+    within = stands.level == least
+    masks = [(same, _mask(same, found, NEAR) & within) for same in by_reason(found)]
+    chosen = _cover([(same, _mask(same, found, least) & mask) for same, mask in masks], within)
+    known = {(same[0].plugin, same[0].reason) for same, _ in chosen}
+    everywhere = [pair for pair in masks if pair[1].sum() == within.sum()]
+    chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in known]
+    reach = 0 if least == OUT_OF_REACH else int(within.sum())
+    return tuple(_cause(same, mask, cycle, reach, stands) for same, mask in chosen)
+
+
+def _mask(same: Sequence[Obstacle], found: Sequence[Obstacle], least: int) -> Bools:
+    """(N,): the nodes that a reason stands against at such a level; a cordon is told once, not as a taint again."""
+    mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= least) for obstacle in same])
+    if same[0].plugin == TAINT:
+        for obstacle in found:
+            if obstacle.plugin == CORDON:
+                mask = mask & ~obstacle.mask
+    return mask
+
+
+def _cover(masks: list[tuple[list[Obstacle], Bools]], within: Bools) -> list[tuple[list[Obstacle], Bools]]:
+    """Reasons that together stand against all nodes, the next always the one against most of those that are left."""
+    left, chosen = within.copy(), []
+    while left.any() and masks:
+        best = max(masks, key=lambda pair: int((pair[1] & left).sum()))
+        if not (best[1] & left).any():
+            break
+        chosen.append(best)
+        left &= ~best[1]
+    return chosen
+
+
+def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands: Standing | None) -> Cause:
+    rows = stands.nearest(mask, own_distance(same)) if stands else np.flatnonzero(mask)
+    fact = fact_of(same, int(rows[0])) if len(rows) else ""
+    name = cycle.view.nodes.names[int(rows[0])] if stands else ""
+    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, fact)
+
+
+def told(cause: Cause, nodes: int) -> str:
+    """What of ``nodes`` nodes a cause is about, and the fact behind it.
+
+    >>> told(Cause("NodeResourcesFit", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
+    'all 9 nodes within reach, nearest w4: cpu: 6 requested, 2 free of 8'
+    """
+    if not cause.nearest:
+        return cause.fact
+    if nodes == 1:
+        where = cause.nearest
+    elif cause.within == cause.nodes == 1:
+        where = f"{cause.nearest}, the only node within reach"
+    elif cause.within:
+        of = "nodes" if cause.within == nodes else "nodes within reach"
+        every = "both" if cause.nodes == 2 else f"all {cause.nodes:,}"
+        some = every if cause.nodes == cause.within else f"{cause.nodes:,} of {cause.within:,}"
+        where = f"{some} {of}, nearest {cause.nearest}"
+    else:
+        some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
+        where = f"{some}, such as {cause.nearest}"
+    return f"{where}: {cause.fact}" if cause.fact else where
+
+
+def in_words(found: Sequence[Cause], nodes: int) -> str:
+    """All causes in one line."""
+    parts = ((cause.reason, told(cause, nodes)) for cause in found)
+    return "; ".join(f"{reason} ({text})" if text else reason for reason, text in parts)

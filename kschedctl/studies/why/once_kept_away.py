@@ -1,0 +1,49 @@
+"""Whether a pod would fit if a taint or a cordon did not keep it away: replayed, in one cycle, before it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.tolerations import tolerated
+from kschedctl.reports.explanation import Explanation
+from kschedctl.scheduler.plugins.node_unschedulable import TAINT
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.studies.why.reach import KEEPING_AWAY
+
+OF_KUBERNETES = "node.kubernetes.io/"
+"""Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
+HARD = ("NoSchedule", "NoExecute")
+
+
+def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[str]:
+    """Of a pod that a taint or a cordon keeps from the nearest node: what would let it go there, if that is known."""
+    cause = report.causes[0] if report.causes else None
+    if cause is None or not cause.nearest or cause.plugin not in KEEPING_AWAY or report.unknown:
+        return
+    node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
+    taints = [taint for taint in node.spec.taints if taint.effect in HARD]
+    against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
+    if node.spec.unschedulable and all(taint.key == TAINT.key for taint in against):
+        if _fits(scheduler, framework, pod, cause.nearest, [TAINT]):
+            yield f"Once {cause.nearest} is uncordoned the pod fits there: kubectl uncordon {cause.nearest}"
+        return
+    sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
+    if sick:
+        yield f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}: kubectl describe node {cause.nearest}"
+    elif against and _fits(scheduler, framework, pod, cause.nearest, against):
+        yield f"With a toleration of {' and '.join(map(_written, against))} it fits on {cause.nearest}"
+
+
+def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]) -> bool:
+    """Whether the node takes the pod once it tolerates these."""
+    more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
+    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
+    cycle = scheduler.cycle(framework, tolerant)
+    return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}
+
+
+def _written(taint: Taint) -> str:
+    return f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"

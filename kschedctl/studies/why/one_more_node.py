@@ -1,0 +1,90 @@
+"""Whether one more node, or as many as are taken away, would help: replayed before it is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kschedctl.api.workloads import made_again
+from kschedctl.cluster import Cluster
+from kschedctl.errors import KschedctlError
+from kschedctl.reports.scenario import AddNodes
+from kschedctl.reports.simulation import UnplacedPods
+from kschedctl.reports.whatif import WhatIf
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.edits.cluster_edits import with_pods
+from kschedctl.studies.edits.node_edits import pool
+from kschedctl.studies.edits.scenario import no_files
+from kschedctl.studies.edits.steps_on_nodes import add_nodes
+from kschedctl.studies.whatif import whatif
+
+MOST_MODELS, MOST_ASKED = 2, 20
+"""So many kinds of nodes are tried, and so many kinds of pods are asked whether they would go there."""
+NEW = "one-more"
+MOST_TRIES = 3
+"""Each costs about as much as the question whose answer it is about."""
+
+Json = Mapping[str, Any]
+
+
+def with_more_nodes(
+    cluster: Cluster,
+    step: Json,
+    taken: Sequence[str],
+    unplaced: Sequence[UnplacedPods],
+    *,
+    gone: bool,
+    seed: int = 0,
+    sampling: bool = False,
+) -> Json | None:
+    """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
+
+    ``taken``: the nodes that the step takes away; the new ones are like one of the same pool, which has to be another
+    where they are ``gone``. ``unplaced``: the pods that the step leaves without a node. None where nothing that was
+    tried helps, or the answer leans on what was not read, or the user interrupts: the question itself is answered.
+    """
+    try:
+        models = [like for like in _models(cluster, taken, gone) if _welcome(cluster, like, unplaced)]
+        counts = dict.fromkeys((1, len(taken), len(taken) + 1))
+        for count, like in [(count, like) for count in counts for like in models][:MOST_TRIES]:
+            scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
+            report = whatif(cluster, scenario, seed=seed, sampling=sampling)
+            if report.interrupted or report.undecided:
+                return None
+            if helps(report):
+                return scenario
+    except (KschedctlError, KeyboardInterrupt):
+        return None
+    return None
+
+
+def helps(report: WhatIf) -> bool:
+    """Whether no pod waits for a node that did not wait before."""
+    most = report.over_runs.get("NewlyPending")
+    return not (most and most.most) and all(change.change != "NewlyPending" for change in report.changes)
+
+
+def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
+    """Of each pool that loses nodes one that takes pods, of two pools at the most."""
+    names = frozenset(taken)
+    models: dict[str, str] = {}
+    lost = {pool(node) for node in cluster.nodes if node.metadata.name in names}
+    for node in cluster.nodes:
+        if pool(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
+            models.setdefault(pool(node), node.metadata.name)
+    return list(models.values())[:MOST_MODELS]
+
+
+def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
+    """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
+    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
+    found = [cluster.pod(*group.pods[0].split("/")) for group in unplaced[:MOST_ASKED]]
+    pods = [made_again(pod) for pod in found if pod is not None]
+    scheduler = Scheduler(with_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
+    row = scheduler.view.nodes.index[f"{NEW}-0"]
+    for pod in map(scheduler.view.stored, pods):
+        framework = scheduler.framework(pod.spec.scheduler_name)
+        cycle = scheduler.cycle(framework, pod) if framework else None
+        if cycle is None or cycle.error is not None or not (cycle.considered[row] and cycle.filter.passing[row]):
+            return False
+    return True
