@@ -39,6 +39,7 @@ from kschedctl.api.objects import (
     Workload,
     WorkloadSpec,
 )
+from kschedctl.api.ownership import TEMPLATE_HASH, Owner
 from kschedctl.api.tolerations import find_untolerated
 
 
@@ -150,7 +151,6 @@ _GROUPS = ("", "apps", "batch", "extensions")
 HOOK = "helm.sh/hook"
 _INSTALLED = frozenset({"pre-install", "post-install", "pre-upgrade", "post-upgrade"})
 
-TEMPLATE_HASH = "pod-template-hash"
 NEW = "new"
 """Stands for the hash of a Deployment's new template."""
 _PATIENCE_SECONDS = 300
@@ -189,17 +189,16 @@ class Made(Struct, frozen=True):
     owner: tuple[str, Workload | ReplicationController] | None = None
 
 
-def identity(workload: Struct) -> tuple[str, str, str]:
+def identity(workload: Struct) -> Owner:
     """Kind, namespace and name; a name that would be generated ends in 0."""
     meta: ObjectMeta | PodMeta = workload.metadata  # type: ignore[attr-defined]
     kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
-    return kind, meta.namespace or DEFAULT_NAMESPACE, meta.name or f"{meta.generate_name}0"
+    return Owner(kind, meta.namespace or DEFAULT_NAMESPACE, meta.name or f"{meta.generate_name}0")
 
 
 def title(workload: Struct) -> str:
     """``Deployment shop/web``."""
-    kind, namespace, name = identity(workload)
-    return f"{kind} {namespace}/{name}"
+    return str(identity(workload))
 
 
 def number_of_pods(workload: Struct, nodes: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner
 from kschedctl.cli import pods
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cli.references import Reference, references
@@ -17,7 +18,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
-from kschedctl.studies.edits.cluster_edits import Owner
 
 
 def named(world: World, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:
@@ -35,11 +35,11 @@ def of_files(world: World, scope: Scope) -> list[StandIn] | None:
     Of several pods that the cluster has already nothing is said here: they are among the pending ones.
     """
     keys = list(world.asked)
-    there = [key for key in keys if key[0] == "Pod" and key not in world.manifests]
+    there = [key for key in keys if key.kind == "Pod" and key not in world.manifests]
     if len(there) > 1:
         keys = [key for key in keys if key not in there]
     if not keys and not there and not world.around and (lone := lone_pod(world.cluster)):
-        keys = [("Pod", lone.metadata.namespace, lone.metadata.name)]
+        keys = [Owner("Pod", lone.metadata.namespace, lone.metadata.name)]
     for kind, namespace, name in keys if scope.namespace else ():
         if namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
@@ -53,7 +53,7 @@ def of_files(world: World, scope: Scope) -> list[StandIn] | None:
 def without_pods(world: World, scope: Scope) -> list[Owner]:
     """The workloads of the scope that stand in files beside nodes, and of which the cluster has no pod."""
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
-    mine = (key for key in world.manifests if namespace in (None, key[1]) and not scope.selector)
+    mine = (key for key in world.manifests if namespace in (None, key.namespace) and not scope.selector)
     return [key for key in mine if not pods_of(world.cluster, key)]
 
 
@@ -68,8 +68,8 @@ def of_keys(world: World, keys: Sequence[Owner]) -> list[StandIn]:
         for key in keys:
             if key in made:
                 found.append(made[key])
-            elif key[0] == "Pod":
-                pod = world.cluster.pod(key[1], key[2])
+            elif key.kind == "Pod":
+                pod = world.cluster.pod(key.namespace, key.name)
                 assert pod is not None
                 found.append(StandIn(scheduler, scheduler.view.stored(pod)))
             else:
@@ -88,16 +88,18 @@ def _key(world: World, reference: Reference, scope: Scope, home: str) -> Owner:
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
-    written = [k for k in world.manifests if k[0] == kind and k[2] == name and (everywhere or k[1] == namespace)]
+    written = [
+        k for k in world.manifests if k.kind == kind and k.name == name and (everywhere or k.namespace == namespace)
+    ]
     if len(written) == 1:
         return written[0]
     if kind == "Pod":
         pod: Pod = pods.find(world.cluster, name, None if everywhere else namespace)
-        return "Pod", pod.metadata.namespace, pod.metadata.name
+        return Owner("Pod", pod.metadata.namespace, pod.metadata.name)
     if not everywhere:
-        return kind, namespace, name
-    known = dict.fromkeys(k for k in (*world.stored, *workloads(world.cluster)) if (k[0], k[2]) == (kind, name))
+        return Owner(kind, namespace, name)
+    known = dict.fromkeys(k for k in (*world.stored, *workloads(world.cluster)) if (k.kind, k.name) == (kind, name))
     if len(known) > 1:
-        which = ", ".join(f"{k[1]}/{name}" for k in known)
+        which = ", ".join(f"{k.namespace}/{name}" for k in known)
         raise UsageError(f'"{kind.lower()}/{name}" names {len(known)}: {which}', hint="say which with -n")
-    return next(iter(known), (kind, namespace, name))
+    return next(iter(known), Owner(kind, namespace, name))

@@ -11,6 +11,7 @@ import msgspec
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
 from kschedctl.cli.manifests import cluster_of, in_namespace, tell_hooks, tell_left_out, typed_manifest
 from kschedctl.cli.options import Source
@@ -21,7 +22,6 @@ from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.field_names import POD_HOLDERS
 from kschedctl.sources.read import ReadResult, read
-from kschedctl.studies.edits.cluster_edits import Owner
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
     else:
         tell_left_out(found)
         _tell_taken_in(found)
-        keys += [("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
+        keys += [Owner("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
         cluster = replace(cluster.with_objects(objects), gaps=gaps)
         if found.configuration is not None and not source.config:
@@ -145,7 +145,7 @@ def _typed(manifest: Manifest, namespace: str | None) -> _Workload:
 def _owner(manifest: Manifest, namespace: str | None) -> Owner:
     """Whose manifest it is; that of an API server names namespace and name."""
     within, name = map(str, _key(manifest.document["metadata"]))
-    return str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name
+    return Owner(str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name)
 
 
 def _placed(kind: str, objects: Iterable[Any], namespace: str | None) -> list[Any]:

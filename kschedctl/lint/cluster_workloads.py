@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api import objects as api
+from kschedctl.api.ownership import ADDED_LABELS, Owner, owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.lint.rule import Subject
 from kschedctl.lint.stored_pods import as_written, without_node_pin, without_own_claims
-from kschedctl.lint.workload import ADDED_LABELS, Workload
-
-Owner = tuple[str, str, str]
-"""Kind, namespace, name."""
+from kschedctl.lint.workload import Workload
 
 
 def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
@@ -37,15 +35,3 @@ def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
         if not pod.terminated:
             found.setdefault(owner_of(pod), []).append(pod)
     return found
-
-
-def owner_of(pod: api.Pod) -> Owner:
-    """The pod's controller, or the pod itself."""
-    meta = pod.metadata
-    owner = next((o for o in meta.owner_references if o.controller), None)
-    if owner is None:
-        return "Pod", meta.namespace, meta.name
-    template_hash = meta.labels.get("pod-template-hash")
-    if owner.kind == "ReplicaSet" and template_hash and owner.name.endswith(f"-{template_hash}"):
-        return "Deployment", meta.namespace, owner.name.removesuffix(f"-{template_hash}")
-    return owner.kind, meta.namespace, owner.name

@@ -21,10 +21,11 @@ from kschedctl.api.objects import (
     ResourceClaimSpec,
     Taint,
 )
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.cluster import Cluster
-from kschedctl.lint.cluster_workloads import Owner, owner_of, pods_by_owner
+from kschedctl.lint.cluster_workloads import pods_by_owner
 from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.leaning import Effect
@@ -56,7 +57,7 @@ class Facts:
     @cached_property
     def bare(self) -> Scheduler:
         """The cluster with only those pods that cannot move away: of DaemonSets, and static ones."""
-        fixed = tuple(pod for pod in self.cluster.pods if owner_of(pod)[0] in ("DaemonSet", "Node"))
+        fixed = tuple(pod for pod in self.cluster.pods if owner_of(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
@@ -123,7 +124,7 @@ class Facts:
     def rows_of(self, workload: Workload) -> list[int]:
         """The nodes on which the workload has pods that stay, one entry a pod."""
         index = self.view.nodes.index
-        pods = self.owners.get((workload.kind, workload.namespace, workload.subject.name), ())
+        pods = self.owners.get(workload.owner, ())
         staying = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
         return [index[node] for node in staying if node in index]
 

@@ -13,6 +13,7 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.rule import Path, Problem, Subject
@@ -36,23 +37,6 @@ TEMPLATES: dict[str, Path] = {
 
 SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet"})
 """Kinds that keep a number of pods running."""
-
-ADDED_LABELS: dict[str, tuple[str, ...]] = {
-    "ReplicaSet": ("pod-template-hash",),
-    "Deployment": ("pod-template-hash",),
-    "StatefulSet": (
-        "controller-revision-hash",
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
-    ),
-    "DaemonSet": ("controller-revision-hash", "pod-template-generation"),
-    "Job": (
-        *("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
-        "batch.kubernetes.io/job-completion-index",
-    ),
-}
-ADDED_LABELS["CronJob"] = ADDED_LABELS["Job"]
-"""Kind -> the labels that its controller puts on the pods."""
 
 
 class _EmptyDir(api.Struct, frozen=True):
@@ -97,6 +81,11 @@ class Workload:
     @property
     def namespace(self) -> str:
         return self.subject.namespace or "default"
+
+    @property
+    def owner(self) -> Owner:
+        """What its pods name as theirs."""
+        return Owner(self.kind, self.namespace, self.subject.name)
 
     @property
     def serving(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kschedctl.api.labels import Requirement, Selector, SelectorError, from_label_selector, from_set, selector
 from kschedctl.api.objects import OwnerReference, Service
+from kschedctl.api.ownership import controller_of
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -19,7 +20,7 @@ def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
     labels: dict[str, str] = {}
     for service in pod_services(info, cluster):
         labels.update(service.spec.selector)
-    owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
+    owner = controller_of(info.pod.metadata)
     if owner is None:
         return from_set(labels)
     if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
@@ -31,8 +32,9 @@ def default_selector(info: PodInfo, cluster: Cluster) -> Selector:
 
 def selecting_kinds(info: PodInfo) -> tuple[str, ...]:
     """The kinds of what may select the pod: services, and that of its owner."""
-    owner = next((o.kind for o in info.pod.metadata.owner_references if o.controller), "")
-    return ("Service", owner) if owner in ("ReplicationController", *OWNERS) else ("Service",)
+    owner = controller_of(info.pod.metadata)
+    known = owner is not None and owner.kind in ("ReplicationController", *OWNERS)
+    return ("Service", owner.kind) if owner is not None and known else ("Service",)
 
 
 def pod_services(info: PodInfo, cluster: Cluster) -> list[Service]:

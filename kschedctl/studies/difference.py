@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
@@ -13,7 +14,6 @@ from kschedctl.reports.whatif import DomainBalance, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.snapshot.snapshot import Bools, Snapshot
-from kschedctl.studies.edits.cluster_edits import workload_of
 from kschedctl.studies.settling import Settled
 
 
@@ -28,7 +28,7 @@ def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
             pod = find_new(key) or find_old(key)
             assert pod is not None
             message = after.waiting.get(key, "") if not target else ""
-            yield PodChange(key, workload_of(pod), change, source or "", target or "", message)
+            yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
 
 
 def _change(source: str | None, target: str | None) -> str:

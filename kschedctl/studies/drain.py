@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.controllers.eviction import Evictions
-from kschedctl.studies.edits.cluster_edits import owner_of, workload_of
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
@@ -96,7 +96,7 @@ def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain
         drained=not blocked and not simulation.interrupted,
         safe=not (blocked or unplaced or evicted or draining.lost or simulation.interrupted),
         moved=tuple(
-            MovedPod(pods[p].key, workload_of(pods[p]), pods[p].spec.node_name, names[o.row], o.tied)
+            MovedPod(pods[p].key, str(owner_of(pods[p])), pods[p].spec.node_name, names[o.row], o.tied)
             for p, o in draining.outcomes.items()
             if o.row >= 0
         ),
@@ -134,7 +134,7 @@ class Draining:
         self._evictions = Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                if owner_of(view.pods.objects[position])[0] in STAYING:
+                if owner_of(view.pods.objects[position]).kind in STAYING:
                     self.staying += 1
                 else:
                     self.evictable[position] = None
@@ -173,7 +173,7 @@ class Draining:
         return [
             BlockedPod(
                 pod=pods[position].key,
-                workload=workload_of(pods[position]),
+                workload=str(owner_of(pods[position])),
                 node=pods[position].spec.node_name,
                 why=why,
                 budgets=self._evictions.budgets_of(position),

@@ -14,6 +14,7 @@ from math import comb
 import numpy as np
 from msgspec.structs import replace as changed
 
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -21,7 +22,7 @@ from kschedctl.reports.failures import Failure, Failures
 from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.snapshot import Snapshot
-from kschedctl.studies.edits.cluster_edits import owner_of, returns
+from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.edits.node_edits import by_group, pool, zone_of
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
@@ -145,6 +146,6 @@ def fates(view: Snapshot) -> tuple[Bools, Bools]:
     pods = view.pods.objects
     distinct = pods.templates if isinstance(pods, PodTable) else pods
     anew = np.fromiter(map(returns, distinct), np.bool_, len(distinct))
-    alone = (pod.metadata.deletion_timestamp is None and owner_of(pod)[0] == "Pod" for pod in distinct)
+    alone = (pod.metadata.deletion_timestamp is None and owner_of(pod).kind == "Pod" for pod in distinct)
     bare = np.fromiter(alone, np.bool_, len(distinct))
     return (anew[pods.template], bare[pods.template]) if isinstance(pods, PodTable) else (anew, bare)

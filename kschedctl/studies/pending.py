@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.ages import age
-from kschedctl.studies.edits.cluster_edits import workload_of
 from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.unknown import VERDICT, together
 
@@ -96,7 +96,7 @@ def _created(pod: Pod) -> tuple[bool, str]:
 
 def _member(pod: Pod, report: Explanation, now: str) -> PendingPod:
     created = pod.metadata.creation_timestamp or ""
-    return PendingPod(pod.key, workload_of(pod), report.headline, report.message, created, age(created, now))
+    return PendingPod(pod.key, str(owner_of(pod)), report.headline, report.message, created, age(created, now))
 
 
 def _cause(report: Explanation) -> str:

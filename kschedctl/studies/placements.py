@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
 from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.snapshot.snapshot import Matrix, Snapshot
-from kschedctl.studies.edits.cluster_edits import workload_of
 
 Rows = npt.NDArray[np.int32]
 DOMAINS_LISTED = 50
@@ -62,7 +62,7 @@ def pending_groups(
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
-            workload = workloads.get(pod.key) or workload_of(pod)
+            workload = workloads.get(pod.key) or str(owner_of(pod))
             groups.setdefault((workload, outcome.verdict, outcome.message), []).append(pod.key)
     return tuple(UnplacedPods(*key, pods=tuple(pods)) for key, pods in groups.items())
 
@@ -81,7 +81,7 @@ def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPo
         node=names[outcome.row],
         by=pods.objects[outcome.position].key,
         priority=pods.infos[pods.info[victim]].priority,
-        workload=workload_of(pods.objects[victim]),
+        workload=str(owner_of(pods.objects[victim])),
         budgets=simulation.budgets.of(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",

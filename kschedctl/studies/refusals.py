@@ -16,13 +16,13 @@ from kschedctl.api import objects as api
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.field_errors import Path
 from kschedctl.api.objects import Resources, Struct
+from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
-from kschedctl.lint.workload import ADDED_LABELS
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")

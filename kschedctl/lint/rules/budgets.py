@@ -136,7 +136,7 @@ def _nowhere_else(world: World, workload: Workload, row: int) -> bool:
     One that would not come back to this node either fits nowhere at all: that is not a matter of drains.
     """
     view = world.facts.view.fork()
-    names = {pod.key for pod in world.facts.owners[workload.kind, workload.namespace, workload.subject.name]}
+    names = {pod.key for pod in world.facts.owners[workload.owner]}
     position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in names)
     view.forget(position)
     cycle = world.facts.replay(workload, view)

@@ -135,7 +135,7 @@ def _own(world: World, workload: Workload) -> Amounts:
     """(N, R): what the workload's present pods hold on each node."""
     view = world.facts.view
     held = np.zeros_like(world.facts.free)
-    pods = world.facts.owners.get((workload.kind, workload.namespace, workload.subject.name), ())
+    pods = world.facts.owners.get(workload.owner, ())
     for pod in pods:
         if pod.spec.node_name in view.nodes.index:
             held[view.nodes.index[pod.spec.node_name]] += view.requests[view.pods.info[view.pods.index[pod.key]]]

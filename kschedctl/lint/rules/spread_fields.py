@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from kschedctl.api.admission import merged_label_keys
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.spread import match_label_keys, min_domains
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
 from kschedctl.lint.terms import pod_terms
-from kschedctl.lint.workload import ADDED_LABELS, Workload, compiled
+from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
@@ -101,7 +102,7 @@ def label_keys_missing(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
             continue
-        if "pod-template-hash" not in constraint.match_label_keys and workload.strategy.type != "Recreate":
+        if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
             yield workload.problem(
                 path, "pods of the old ReplicaSet count during a rollout, and the new ones end up skewed"
             )

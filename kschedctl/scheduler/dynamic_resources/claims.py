@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
+from kschedctl.api.ownership import controller_of
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 EXACT_COUNT, ALL = "ExactCount", "All"
@@ -82,7 +83,7 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
 
 
 def _check_owner(pod: Pod, claim: ResourceClaim, pod_groups: bool) -> None:
-    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    controller = controller_of(claim.metadata)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
     group = pod_group(pod)

@@ -24,6 +24,7 @@ from kschedctl.api.objects import (
     StorageClass,
     Volume,
 )
+from kschedctl.api.ownership import controller_of
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -182,7 +183,7 @@ def claim_volume(pod: Pod, volume: Volume) -> ClaimVolume | None:
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     """Raises PluginError unless the claim was made for the pod."""
-    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    controller = controller_of(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
+from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.workloads import TEMPLATE_HASH
 from kschedctl.cluster import FIELDS, Cluster, without_nulls
 from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, controller_of, owner_of
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import (
-    TEMPLATE_HASH,
     CronJob,
     DaemonSet,
     Deployment,
@@ -32,18 +32,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.rollout_limits import Change, ordinal, set_pace, slot
-from kschedctl.studies.edits.cluster_edits import owner_of, pods_where
+from kschedctl.studies.edits.cluster_edits import pods_where
 
-REVISION = "controller-revision-hash"
-ADDED_LABELS = frozenset(
-    {
-        TEMPLATE_HASH,
-        REVISION,
-        "pod-template-generation",
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
-    }
-)
+_ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """What controllers add to the labels of a template."""
 NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints that every pod is made to tolerate for a while."""
@@ -189,9 +180,9 @@ def _seen(pod: Pod) -> str:
     pod = default_pod(pod)
     spec, info = pod.spec, PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
-    pinned = owner_of(pod)[0] == "DaemonSet"
+    pinned = owner_of(pod).kind == "DaemonSet"
     parts = (
-        {key: value for key, value in pod.metadata.labels.items() if key not in ADDED_LABELS},
+        {key: value for key, value in pod.metadata.labels.items() if key not in _ADDED_LABELS},
         info.incoming_requests,
         sorted(info.host_ports),
         spec.node_selector,
@@ -208,10 +199,10 @@ def _seen(pod: Pod) -> str:
 
 def belongs(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     """Whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    owner = controller_of(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
         return False
-    return (owner.kind, owner.name) == (kind, name) or owner_of(pod) == (kind, namespace, name)
+    return (owner.kind, owner.name) == (kind, name) or owner_of(pod) == Owner(kind, namespace, name)
 
 
 def _like(old: Pod, new: Pod) -> Pod:

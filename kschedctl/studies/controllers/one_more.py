@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api.objects import ObjectMeta, PersistentVolumeClaim, Pod, PodMeta, PodStatus, PodTemplateSpec, Struct
+from kschedctl.api.ownership import Owner, controller_of
 from kschedctl.api.workloads import (
     NEW,
     Replicated,
@@ -24,7 +25,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.controllers.stand_in import StandIn
-from kschedctl.studies.edits.cluster_edits import Owner
 
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
 
@@ -34,7 +34,7 @@ def one_more(cluster: Cluster, owner: Owner, pods: Sequence[Pod], note: str) -> 
 
     Raises InputError.
     """
-    stateful = owner[0] == "StatefulSet"
+    stateful = owner.kind == "StatefulSet"
     like = max(pods, key=ordinal if stateful else _created)
     workload = _stateful_set(cluster, owner, like) if stateful else _like(like)
     creation = create(cluster, [workload])
@@ -67,8 +67,8 @@ def template_of(cluster: Cluster, owner: Owner) -> Struct | None:
 def controls(owner: Owner, found: Any) -> bool:
     """Whether the object names this owner as its controller."""
     meta = found.metadata
-    references = (o for o in meta.owner_references if o.controller)
-    return meta.namespace == owner[1] and any((o.kind, o.name) == (owner[0], owner[2]) for o in references)
+    by = controller_of(meta)
+    return by is not None and Owner(by.kind, meta.namespace, by.name) == owner
 
 
 def _created(found: Any) -> str:
@@ -99,7 +99,7 @@ def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
     template = PodTemplateSpec(PodMeta(labels=labels), replace(_unplaced(pod), volumes=volumes))
     return StatefulSet(
-        ObjectMeta(owner[2], owner[1]),
+        ObjectMeta(owner.name, owner.namespace),
         StatefulSetSpec(
             replicas=1,
             template=template,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import DaemonSet, Deployment, RollingUpdate, StatefulSet
 from kschedctl.errors import InputError
-from kschedctl.studies.edits.cluster_edits import owner_of
 
 DEFAULT_SHARE = "25%"
 
@@ -75,7 +75,7 @@ def set_pace(found: Change, workload: Struct) -> None:
 
 def slot(pod: Pod) -> str:
     """What at most one pod of a workload can have: a DaemonSet's pod its node, a StatefulSet's its name."""
-    if owner_of(pod)[0] != "DaemonSet":
+    if owner_of(pod).kind != "DaemonSet":
         return pod.metadata.name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None

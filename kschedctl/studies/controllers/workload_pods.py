@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner, controller_of, owner_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import Cluster
@@ -23,7 +24,7 @@ from kschedctl.studies.controllers.changed_workloads import belongs
 from kschedctl.studies.controllers.one_more import controls, one_more, template_of
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.controllers.stand_in import StandIn, created
-from kschedctl.studies.edits.cluster_edits import Owner, owner_of, pods_where
+from kschedctl.studies.edits.cluster_edits import pods_where
 
 _OF_CRON_JOB = re.compile(r"-\d+$")
 
@@ -41,12 +42,12 @@ def of_workload(cluster: Cluster, owner: Owner, manifest: Struct | None = None) 
         return created(cluster, [_after(manifest, pods)])
     if manifest is not None:
         return created(cluster, [manifest])
-    if pods and owner[0] == "DaemonSet":
+    if pods and owner.kind == "DaemonSet":
         scheduler = Scheduler(cluster)
-        note = f"one of {len(pods):,} pods of {_title(owner)}, none of which is pending"
+        note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
         return [StandIn(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
-        return [one_more(cluster, owner, pods, f"one more pod of {_title(owner)}, none of which is pending")]
+        return [one_more(cluster, owner, pods, f"one more pod of {owner}, none of which is pending")]
     if (template := template_of(cluster, owner)) is not None:
         return created(cluster, [template])
     raise _not_found(cluster, owner)
@@ -76,15 +77,17 @@ def workloads(cluster: Cluster) -> Iterator[Owner]:
     """What makes pods, as far as it can be seen, some more than once."""
     pods = cluster.pods
     for pod in pods.templates if isinstance(pods, PodTable) else pods:
-        kind, namespace, name = owner_of(pod) if pod.metadata.owner_references else ("", "", "")
-        if kind:
-            yield kind, namespace, name
-        if kind == "Job" and _cron_job(name) != name:
-            yield "CronJob", namespace, _cron_job(name)
+        if not pod.metadata.owner_references:
+            continue
+        owner = owner_of(pod)
+        yield owner
+        if owner.kind == "Job" and _cron_job(owner.name) != owner.name:
+            yield Owner("CronJob", owner.namespace, _cron_job(owner.name))
     for kind, objects in _read(cluster).items():
-        yield from ((kind, found.metadata.namespace, found.metadata.name) for found in objects)
+        yield from (Owner(kind, found.metadata.namespace, found.metadata.name) for found in objects)
     for found in cluster.replica_sets:
-        yield from ((o.kind, found.metadata.namespace, o.name) for o in found.metadata.owner_references if o.controller)
+        if (deployment := controller_of(found.metadata)) is not None:
+            yield Owner(deployment.kind, found.metadata.namespace, deployment.name)
 
 
 def _read(cluster: Cluster) -> dict[str, Sequence[Any]]:
@@ -98,10 +101,6 @@ def _read(cluster: Cluster) -> dict[str, Sequence[Any]]:
 def _cron_job(job: str) -> str:
     """The CronJob that made a Job of this name, if one did."""
     return _OF_CRON_JOB.sub("", job)
-
-
-def _title(owner: Owner) -> str:
-    return f"{owner[0]} {owner[1]}/{owner[2]}"
 
 
 def _waiting(cluster: Cluster, owner: Owner, pods: Sequence[Pod]) -> list[StandIn]:
@@ -118,9 +117,9 @@ def _waiting(cluster: Cluster, owner: Owner, pods: Sequence[Pod]) -> list[StandI
 
 def _of_the_waiting(alike: int, pods: int, owner: Owner) -> str:
     if pods == 1:
-        return f"the only pending pod of {_title(owner)}"
+        return f"the only pending pod of {owner}"
     shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
-    return f"one of the {pods:,} pending pods of {_title(owner)}{shared}"
+    return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 
 def _after(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:

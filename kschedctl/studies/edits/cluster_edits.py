@@ -1,4 +1,4 @@
-"""A cluster with other pods or nodes than it has, and whose its pods are."""
+"""A cluster with other pods or nodes than it has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from kschedctl.api.objects import Node, Pod
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.workloads import TEMPLATE_HASH
 from kschedctl.cluster import Cluster
-
-Owner = tuple[str, str, str]
-"""Kind, namespace, name."""
 
 
 def with_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
@@ -48,32 +45,14 @@ def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Clust
     return replace(cluster, nodes=tuple(node for node in changed if node is not None))
 
 
-def owner_of(pod: Pod) -> Owner:
-    """The workload that a pod belongs to, of a ReplicaSet the Deployment behind it; a bare pod is its own."""
-    meta = pod.metadata
-    owner = next((o for o in meta.owner_references if o.controller), None)
-    if owner is None:
-        return "Pod", meta.namespace, meta.name
-    suffix = f"-{meta.labels.get(TEMPLATE_HASH, '')}"
-    if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
-        return "Deployment", meta.namespace, owner.name.removesuffix(suffix)
-    return owner.kind, meta.namespace, owner.name
-
-
-def workload_of(pod: Pod) -> str:
-    """``Deployment shop/web``."""
-    kind, namespace, name = owner_of(pod)
-    return f"{kind} {namespace}/{name}"
-
-
 def is_made_again(pod: Pod) -> bool:
     """Whether somebody makes the pod anew once it is gone: not a bare or a static one, nor one that is deleted."""
-    return owner_of(pod)[0] not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
+    return owner_of(pod).kind not in ("Node", "Pod") and pod.metadata.deletion_timestamp is None
 
 
 def returns(pod: Pod) -> bool:
     """The same once its node is gone, to which a DaemonSet's pod belongs."""
-    return is_made_again(pod) and owner_of(pod)[0] != "DaemonSet"
+    return is_made_again(pod) and owner_of(pod).kind != "DaemonSet"
 
 
 def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:

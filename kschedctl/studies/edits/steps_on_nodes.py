@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.labels import EQUALS, requirement_errors
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
 from kschedctl.api.workloads import made_again
@@ -16,7 +17,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.edits import node_edits
-from kschedctl.studies.edits.cluster_edits import owner_of, pods_on, with_nodes
+from kschedctl.studies.edits.cluster_edits import pods_on, with_nodes
 from kschedctl.studies.edits.steps import Edit, Files, chosen_nodes
 
 
@@ -52,7 +53,7 @@ def taint(part: parts.Taint, cluster: Cluster, read: Files) -> Edit:
 
 def _stays(pod: Pod, hard: Taint) -> bool:
     lasting = (t for t in pod.spec.tolerations if t.toleration_seconds is None)
-    return owner_of(pod)[0] == "Node" or any(tolerates(toleration, hard) for toleration in lasting)
+    return owner_of(pod).kind == "Node" or any(tolerates(toleration, hard) for toleration in lasting)
 
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
@@ -70,7 +71,7 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
     limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == like]
     csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in limits for name in names]
     edit = Edit(cluster.with_objects({"Node": found, "CSINode": csi_nodes}))
-    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod)[0] == "DaemonSet"]
+    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod).kind == "DaemonSet"]
     for pod in (_daemon(pod, like, name) for pod in daemons for name in names):
         edit.change(pod, pod)
     if part.template:

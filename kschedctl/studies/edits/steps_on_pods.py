@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
+from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.priority import class_errors, priority_class
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster, flatten
@@ -17,7 +18,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.studies.controllers.changed_workloads import first_to_go
 from kschedctl.studies.controllers.rollout_limits import ordinal
-from kschedctl.studies.edits.cluster_edits import owner_of, pods_where
+from kschedctl.studies.edits.cluster_edits import pods_where
 from kschedctl.studies.edits.steps import Edit, Files
 
 
@@ -51,7 +52,7 @@ def _renamed(pod: Pod, name: str) -> Pod:
 
 def _pods_of(part: parts.Workload, cluster: Cluster) -> list[Pod]:
     """Raises UsageError where it has none."""
-    owner = part.kind, part.namespace, part.name
+    owner = Owner(part.kind, part.namespace, part.name)
     bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
     found = [bare] if bare else pods_where(cluster, lambda pod: part.kind != "Pod" and owner_of(pod) == owner)
     found = [pod for pod in found if pod.metadata.deletion_timestamp is None]

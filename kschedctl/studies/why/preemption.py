@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import controller_of
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
@@ -88,16 +88,11 @@ def _ties(candidate: Candidate, view: Snapshot) -> Iterator[tuple[str, ...]]:
 
 def _victim(position: int, violating: bool, view: Snapshot) -> VictimReport:
     pod = view.pods.objects[position]
+    owner = controller_of(pod.metadata)
     return VictimReport(
         pod=pod.key,
         priority=view.pods.infos[view.pods.info[position]].priority,
-        owner=owner_of(pod),
+        owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
         budgets=budgets_of(view, position) if violating else (),
     )
-
-
-def owner_of(pod: Pod) -> str:
-    """``ReplicaSet/web-5f7c``: the controller of a pod, empty for a bare pod."""
-    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-    return f"{owner.kind}/{owner.name}" if owner else ""
