@@ -26,6 +26,7 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
+from kschedctl.cluster import without_nulls
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "corev1helpers.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
@@ -79,13 +80,6 @@ def test_required_node_affinity(case: dict[str, Any]) -> None:
     """Upstream's table takes an error for "does not match"."""
     compiled = required_node_affinity(msgspec.convert(without_nulls(case["pod"]["spec"]), PodSpec))
     assert (outcome(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
-
-
-def without_nulls(document: Any) -> Any:
-    """The document as Go reads it: a null is an absent field."""
-    if isinstance(document, dict):
-        return {key: without_nulls(value) for key, value in document.items() if value is not None}
-    return [without_nulls(item) for item in document] if isinstance(document, list) else document
 
 
 def test_every_case_is_checked() -> None:

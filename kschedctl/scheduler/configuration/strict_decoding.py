@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import inspect
 
+from kschedctl.cluster import without_nulls
 from kschedctl.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -53,13 +54,6 @@ def decode(document: object, into: type[T], path: str = "") -> T:
 def unknown_fields(document: object, into: type) -> list[str]:
     """The paths of the fields that ``into`` does not have, as ``unknown field "profiles[0].pluginz"``."""
     return [f'unknown field "{path}"' for path in _unknown(document, _type_info(into), "")]
-
-
-def without_nulls(document: object) -> Any:
-    """The document less the members that are null."""
-    if isinstance(document, Mapping):
-        return {key: without_nulls(value) for key, value in document.items() if value is not None}
-    return [without_nulls(value) for value in document] if isinstance(document, list | tuple) else document
 
 
 def _unknown(document: object, info: inspect.Type, path: str) -> Iterator[str]:
