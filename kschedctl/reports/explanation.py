@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.facts import AnyFact
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,10 +42,11 @@ class FirstFailReport(Document, frozen=True):
 
 
 class NearestMiss(Document, frozen=True):
-    """The node that lacks least of what a reason is about."""
+    """The node that lacks least of what a reason is about; ``fact`` puts the ``fact_data`` into words."""
 
     node: str
     fact: str
+    fact_data: AnyFact | None = None
 
 
 class Elimination(Document, frozen=True):
@@ -61,11 +63,12 @@ class Elimination(Document, frozen=True):
 
 
 class Refusal(Document, frozen=True):
-    """One plugin's reason against one node, and the fact behind it."""
+    """One plugin's reason against one node, and the fact behind it, in words and as data."""
 
     plugin: str
     reason: str
     fact: str = ""
+    fact_data: AnyFact | None = None
 
 
 class NodeReport(Document, frozen=True):
@@ -96,8 +99,8 @@ class Cause(Document, frozen=True):
     leave, and of these those that no taint or cordon keeps it from, where there are such.
 
     ``nodes``: how many of the ``within`` nodes within reach it stands against; where none is, ``within`` is 0 and all
-    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there. ``plugin`` and ``reason`` are
-    kube-scheduler's.
+    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
+    and ``reason`` are kube-scheduler's.
     """
 
     plugin: str
@@ -106,6 +109,7 @@ class Cause(Document, frozen=True):
     within: int
     nearest: str = ""
     fact: str = ""
+    fact_data: AnyFact | None = None
 
 
 class VictimReport(Document, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checka
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Snapshot
@@ -62,14 +63,14 @@ class Rejection:
     """Nodes that a plugin refuses for one reason.
 
     ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
-    them has it. ``fact(row)`` says in a few words what stands behind it on that node, for people; ``distance`` (N,)
-    how far each node is from passing, comparable between the nodes of one reason.
+    them has it. ``fact(row)`` gives what stands behind it on that node, words alone where there is no struct for it;
+    ``distance`` (N,) how far each node is from passing, comparable between the nodes of one reason.
     """
 
     mask: Bools
     code: Code
     reason: str
-    fact: Callable[[int], str] | None = None
+    fact: Callable[[int], AnyFact | str | None] | None = None
     distance: npt.NDArray[np.float64] | None = None
 
 
@@ -78,14 +79,14 @@ class PreFilterResult:
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter.
 
     ``for_good``: it skips the pod whatever other pods there are, and if it has no PreScore its scores do not depend on
-    them either. ``fact`` says in a few words what stands behind a refusal, for people.
+    them either. ``fact`` is what stands behind a refusal, as that of a Rejection.
     """
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
     state: Any = None
     for_good: bool = False
-    fact: str = ""
+    fact: AnyFact | str | None = None
 
 
 PRE_FILTER_SKIP = PreFilterResult(SKIP, for_good=True)

@@ -17,6 +17,7 @@ EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 EXACT_COUNT, ALL = "ExactCount", "All"
 """The modes of allocation."""
 NOT_CREATED_YET = "ResourceClaim not created yet"
+CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = "resourceclaim not available on the node"
 NOT_FOUND = 'could not find ResourceClaim "{}"'
 UNSUPPORTED = "none of the supported fields are set"

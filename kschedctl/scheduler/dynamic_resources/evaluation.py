@@ -23,7 +23,7 @@ from kschedctl.scheduler.dynamic_resources.allocator import (
     Search,
     SearchTimeoutError,
 )
-from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, PodClaims
+from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
 from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
@@ -33,7 +33,6 @@ from kschedctl.scheduler.framework import Code, PluginError
 
 Bools = npt.NDArray[np.bool_]
 
-CANNOT_ALLOCATE = "cannot allocate all claims"
 MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
 

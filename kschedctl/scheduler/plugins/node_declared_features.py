@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.objects import PodSpec
+from kschedctl.scheduler.facts import FeaturesNotDeclared
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -42,7 +43,7 @@ class NodeDeclaredFeatures:
             lacking[which],
             Code.UNRESOLVABLE,
             REASON,
-            lambda row: "not declared: " + ", ".join(sorted(needed - set(declared[which[row]]))),
+            lambda row: FeaturesNotDeclared(tuple(sorted(needed - set(declared[which[row]])))),
         )
 
 

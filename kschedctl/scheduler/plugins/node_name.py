@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.facts import AnotherNodeNamed
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -30,4 +31,4 @@ class NodeName:
             others = np.ones(len(view.nodes), np.bool_)
             if wanted in view.nodes.index:
                 others[view.nodes.index[wanted]] = False
-            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: f"the pod asks for node {wanted}")
+            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(wanted))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     Bools,
@@ -41,7 +42,7 @@ class NodePorts:
         for port in held:
             if any(port.conflicts(mine) for mine in wanted):
                 refused |= _holders(port, view, delta)
-        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _describe(wanted, view, int(row)))
+        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, row))
 
 
 def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
@@ -53,9 +54,9 @@ def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
     return held
 
 
-def _describe(wanted: tuple[HostPort, ...], view: Snapshot, row: int) -> str:
+def _holder(wanted: tuple[HostPort, ...], view: Snapshot, row: int) -> HostPortHeld:
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(mine) for mine in wanted):
-                return f"{port.protocol} port {port.port} is held by {view.pods.objects[position].key}"
-    return "the port is held by a nominated pod"
+                return HostPortHeld(port.protocol, port.port, port.ip, view.pods.objects[position].key)
+    return HostPortHeld()

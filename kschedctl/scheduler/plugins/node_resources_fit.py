@@ -11,6 +11,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
+from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import (
     Code,
     PreFilterResult,
@@ -58,7 +59,7 @@ class NodeResourcesFit:
                 full,
                 Code.UNSCHEDULABLE,
                 TOO_MANY_PODS,
-                lambda row: f"{pods.used[row]} of {pods.allocatable[row]} pods",
+                lambda row: TooManyPods(int(pods.used[row]), int(pods.allocatable[row])),
                 (pods.used + 1 - pods.allocatable).astype(np.float64),
             )
         devices = DeviceBackedResources(view, self.features)
@@ -103,13 +104,11 @@ def _insufficient(name: str, request: int, usage: Usage, from_devices: bool) -> 
     if not short.any():
         return
     small = request > column.allocatable
-    nowhere = "; no node is that large" if column.allocatable.any() else "; no node offers any"
+    largest = int(column.allocatable.max())
 
-    def fact(row: int) -> str:
+    def fact(row: int) -> Insufficient:
         offered = int(column.allocatable[row])
-        free = max(offered - int(column.used[row]), 0)
-        asked, left, whole = names.alike(name, request, free, offered)
-        return f"{name}: {asked} requested, {left} free of {whole}{nowhere if small.all() else ''}"
+        return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
 
     for mask, code in ((small, Code.UNRESOLVABLE), (~small, Code.UNSCHEDULABLE)):
         yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))

@@ -7,6 +7,7 @@ from typing import Any
 
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import tolerated
+from kschedctl.scheduler.facts import Cordoned
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -30,4 +31,4 @@ class NodeUnschedulable:
 
     def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
         if not tolerated(info.spec.tolerations, TAINT, comparison_operators=self.comparison_operators):
-            yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: "cordoned")
+            yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())

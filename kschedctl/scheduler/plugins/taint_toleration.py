@@ -9,6 +9,7 @@ import numpy as np
 
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import find_untolerated, tolerated
+from kschedctl.scheduler.facts import UntoleratedTaint
 from kschedctl.scheduler.framework import (
     Code,
     PreScoreResult,
@@ -48,9 +49,7 @@ class TaintToleration:
             for taints in taint_sets
         ]
         refused = np.array([taint is not None for taint in untolerated], np.bool_)
-        yield Rejection(
-            refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _describe(untolerated[taint_set[row]])
-        )
+        yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _fact(untolerated[taint_set[row]]))
 
     def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
@@ -72,8 +71,5 @@ class TaintToleration:
         return normalize_by_max(scores, reverse=True)
 
 
-def _describe(taint: Taint | None) -> str:
-    if taint is None:
-        return ""
-    value = f"={taint.value}" if taint.value else ""
-    return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+def _fact(taint: Taint | None) -> UntoleratedTaint | None:
+    return UntoleratedTaint(taint.key, taint.value, taint.effect) if taint else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Cause, Explanation, PreemptionReport
+from kschedctl.scheduler.facts import Insufficient
 from kschedctl.studies.why.causes import in_words
 
 NAMED = 3
@@ -139,7 +140,7 @@ def _unschedulable(report: Explanation) -> Iterator[str]:
 
 def _look_at(cause: Cause) -> str:
     """Where what a cause is about can be looked at or changed."""
-    if "; no node " in cause.fact:
+    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
         return TOO_LARGE
     text = PLACES.get((cause.plugin, bool(cause.within))) or PLACES.get((cause.plugin, None), "")
     return text.format(node=cause.nearest)

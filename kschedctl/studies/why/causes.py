@@ -11,6 +11,7 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Bools
 from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import KEEPING_AWAY, NEAR, OUT_OF_REACH, Obstacle, Standing, standing
+from kschedctl.studies.why.words import words
 
 CORDON, TAINT = KEEPING_AWAY
 
@@ -62,9 +63,9 @@ def _cover(masks: list[tuple[list[Obstacle], Bools]], within: Bools) -> list[tup
 
 def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands: Standing | None) -> Cause:
     rows = stands.nearest(mask, own_distance(same)) if stands else np.flatnonzero(mask)
-    fact = fact_of(same, int(rows[0])) if len(rows) else ""
+    fact = fact_of(same, int(rows[0])) if len(rows) else None
     name = cycle.view.nodes.names[int(rows[0])] if stands else ""
-    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, fact)
+    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
 
 
 def told(cause: Cause, nodes: int) -> str:

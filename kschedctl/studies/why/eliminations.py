@@ -8,8 +8,10 @@ import numpy as np
 
 from kschedctl.reports.explanation import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.why.reach import Distances, Obstacle, Standing, standing
+from kschedctl.studies.why.words import words
 
 POOL_NAMES = (
     "nodepool",
@@ -54,7 +56,7 @@ def _elimination(same: list[Obstacle], stands: Standing, cycle: Cycle) -> tuple[
         reason=same[0].reason,
         nodes=len(rows),
         only=int((stands.against[rows] == 1).sum()),
-        nearest=NearestMiss(cycle.view.nodes.names[nearest], fact) if fact else None,
+        nearest=NearestMiss(cycle.view.nodes.names[nearest], words(fact), fact) if fact else None,
     )
 
 
@@ -67,9 +69,9 @@ def own_distance(same: Sequence[Obstacle]) -> Distances:
     return distance
 
 
-def fact_of(same: Iterable[Obstacle], row: int) -> str:
+def fact_of(same: Iterable[Obstacle], row: int) -> AnyFact | None:
     """What stands behind a reason on a node."""
-    return next((o.fact(row) for o in same if o.fact and o.mask[row]), "")
+    return next((o.fact(row) for o in same if o.fact and o.mask[row]), None)
 
 
 def node_reports(found: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
@@ -97,7 +99,12 @@ def _node(found: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int
 def _refusals(found: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
     """What the scheduler reports of a node, then what else would refuse it."""
     against = sorted((o for o in found if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
-    return tuple(Refusal(o.plugin if o.looked_at else "", o.reason, fact_of([o], row)) for o in against)
+    return tuple(_refusal(obstacle, row) for obstacle in against)
+
+
+def _refusal(obstacle: Obstacle, row: int) -> Refusal:
+    fact = fact_of([obstacle], row)
+    return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, words(fact), fact)
 
 
 def pool_of(labels: Mapping[str, str]) -> str:

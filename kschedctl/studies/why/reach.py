@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE
+from kschedctl.scheduler.facts import AnyFact, Insufficient, Said, as_fact
 from kschedctl.scheduler.framework import Bools, Code, Rejection
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
@@ -17,10 +20,11 @@ NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
 KEEPING_AWAY = ("NodeUnschedulable", "TaintToleration")
 FIT, DEVICES = "NodeResourcesFit", "DynamicResources"
-INSUFFICIENT = "Insufficient "
 
 Levels = npt.NDArray[np.int8]
 Distances = npt.NDArray[np.float64]
+FactOf = Callable[[int], AnyFact | None]
+"""Row -> what stands behind an obstacle there."""
 
 
 class Obstacle(NamedTuple):
@@ -34,7 +38,7 @@ class Obstacle(NamedTuple):
     mask: Bools
     level: Levels
     reported: Bools
-    fact: Callable[[int], str] | None = None
+    fact: FactOf | None = None
     distance: Distances | None = None
     looked_at: bool = True
 
@@ -53,19 +57,20 @@ def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
     level = np.full(len(absent), NEAR if refused and outcome.plugin else OUT_OF_REACH, np.int8)
     result = outcome.results.get(outcome.plugin)
 
-    def fact(row: int) -> str:
+    def fact(row: int) -> AnyFact | None:
         if result is not None:
-            return result.fact
-        return next(filter(None, (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)), "")
+            return as_fact(result.fact)
+        found = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
+        return next((fact for fact in found if fact), None)
 
     for reason in cycle.absent_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
 
 
-def _fact_of(cycle: Cycle, plugin: str, row: int) -> str:
+def _fact_of(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
-    return next((r.fact(row) for r in rejections if r.mask[row] and r.fact), "")
+    return next((as_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
 
 
 def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
@@ -78,18 +83,21 @@ def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
         for rejection in verdict.rejections:
             yield _obstacle(cycle, plugin, rejection, rejection.mask & ~crowded & ~told_before, mine)
         for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
-            yield _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)._replace(
-                fact=_with_nominated(rejection.fact)
-            )
+            obstacle = _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)
+            yield obstacle._replace(fact=_with_nominated(obstacle.fact))
 
 
-def _with_nominated(fact: Callable[[int], str] | None) -> Callable[[int], str]:
-    return lambda row: f"{fact(row) if fact else ''}, counting the pods nominated for it".removeprefix(", ")
+def _with_nominated(fact: FactOf | None) -> FactOf:
+    return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
 def _obstacle(cycle: Cycle, plugin: str, found: Rejection, mask: Bools, mine: Bools) -> Obstacle:
     level = _level(cycle, plugin, found)
-    return Obstacle(plugin, found.reason, mask, level, mask & mine, found.fact, found.distance)
+    return Obstacle(plugin, found.reason, mask, level, mask & mine, _as_facts(found.fact), found.distance)
+
+
+def _as_facts(fact: Callable[[int], AnyFact | str | None] | None) -> FactOf | None:
+    return None if fact is None else lambda row: as_fact(fact(row))
 
 
 def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
@@ -98,17 +106,17 @@ def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
         return np.full(nodes, KEPT_AWAY, np.int8)
     if plugin == FIT:
         return np.where(_offers_none(cycle, found), OUT_OF_REACH, NEAR).astype(np.int8)
-    if plugin == DEVICES and found.reason.startswith("cannot allocate"):
+    if plugin == DEVICES and found.reason == CANNOT_ALLOCATE:
         return np.where(_without_devices(cycle, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if found.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
 def _offers_none(cycle: Cycle, found: Rejection) -> Bools:
     """(N,): the nodes without any of the resource, where it is one that only some nodes have, as GPUs are."""
-    name = found.reason.removeprefix(INSUFFICIENT)
-    if not is_scalar(name):
+    fact = found.fact(int(found.mask.argmax())) if found.fact else None
+    if not isinstance(fact, Insufficient) or not is_scalar(fact.resource):
         return np.zeros(len(found.mask), np.bool_)
-    column = cycle.view.resources.get(name)
+    column = cycle.view.resources.get(fact.resource)
     return found.mask.copy() if column is None else found.mask & (cycle.view.allocatable[:, column] == 0)
 
 
