@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
@@ -55,33 +55,57 @@ def read_manifests(source: Source, namespace: str | None) -> dict[str, Applicati
     return {name: _applied(each, found, namespace) for name, each in sources(source).items()}
 
 
-def _applied(source: Source, found: ReadResult, namespace: str | None) -> Application:
-    """The cluster with what the files hold for it, and the manifests that they hold."""
-    written = [m for m in found.manifests if makes_pods(m.document)]
-    pods = {_key(m.document["metadata"]) for m in written if m.document["kind"] == "Pod"}  # not those of long lists
-    written = [manifest for manifest in written if not is_not_installed(manifest.document)]
-    typed = [typed_manifest(manifest) for manifest in written]
-    others: list[Any] = found.objects.get("Pod", [])
-    workloads = [*typed]
-    workloads += [pod for pod in others if (pod.metadata.namespace, pod.metadata.name) not in pods]
-    objects = {**found.objects, "Pod": [workload for workload in workloads if exists(workload)]}
-    own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
+class Surroundings(NamedTuple):
+    """``cluster``: what files add to, None where they describe it; ``namespace``: of what names none."""
+
+    cluster: Cluster | None
+    namespace: str | None
+
+
+def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Surroundings:
+    """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
+    if found.objects.get("Node") and not (source.demo or source.snapshot):
+        return Surroundings(None, namespace)
     around = replace(source, filename=[])
-    cluster = Cluster() if own else load(around, namespace)
+    cluster = load(around, namespace)
     if around.live and cluster.picture and not namespace:
         namespace = cluster.picture.namespace
-    objects = {
-        kind: some if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
-        for kind, some in objects.items()
-    }
-    cluster = cluster_of(source, found, objects) if own else cluster.with_objects(objects)
+    return Surroundings(cluster, namespace)
+
+
+class _Written(NamedTuple):
+    """A manifest of what makes pods, as somebody wrote it, and typed."""
+
+    manifest: Manifest
+    workload: Struct
+
+
+def _applied(source: Source, found: ReadResult, namespace: str | None) -> Application:
+    """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
+    written = _written(found)
+    workloads = [*(each.workload for each in written), *_pods_of_lists(found)]
+    around, namespace = surroundings(source, found, namespace)
+    stored = [workload for workload in workloads if exists(workload)]
+    objects = placed({**found.objects, "Pod": stored}, namespace)
+    cluster = cluster_of(source, found, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    places = {
-        title(in_namespace(workload, namespace)): str(m.place) for m, workload in zip(written, typed, strict=True)
-    }
-    to_create = [m for m, workload in zip(written, typed, strict=True) if not exists(workload)]
-    refuse_invalid(to_create, cluster, namespace)
+    refuse_invalid([each.manifest for each in written if not exists(each.workload)], cluster, namespace)
+    places = {title(in_namespace(each.workload, namespace)): str(each.manifest.place) for each in written}
     return Application(source, cluster, new, places)
+
+
+def _written(found: ReadResult) -> list[_Written]:
+    """Raises InputError that names file, document and field."""
+    makers = (m for m in found.manifests if makes_pods(m.document) and not is_not_installed(m.document))
+    return [_Written(manifest, typed_manifest(manifest)) for manifest in makers]
+
+
+def _pods_of_lists(found: ReadResult) -> list[Any]:
+    """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
+    pods = (m.document["metadata"] for m in found.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
+    with_manifest = {_key(metadata) for metadata in pods}
+    objects: Iterable[Any] = found.objects.get("Pod", ())
+    return [pod for pod in objects if (pod.metadata.namespace, pod.metadata.name) not in with_manifest]
 
 
 def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
@@ -142,6 +166,14 @@ def exists(workload: Struct) -> bool:
 
 def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
     return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def placed(objects: Mapping[str, Iterable[Any]], namespace: str | None) -> dict[str, list[Any]]:
+    """The objects by kind, those of kinds that have namespaces in this one where they name none."""
+    return {
+        kind: list(some) if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
+        for kind, some in objects.items()
+    }
 
 
 def in_namespace(obj: Any, namespace: str | None) -> Any:

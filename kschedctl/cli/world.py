@@ -13,10 +13,19 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
-from kschedctl.cli.manifests import cluster_of, in_namespace, tell_hooks, tell_left_out, typed_manifest
+from kschedctl.cli.manifests import (
+    Surroundings,
+    cluster_of,
+    in_namespace,
+    placed,
+    surroundings,
+    tell_hooks,
+    tell_left_out,
+    typed_manifest,
+)
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load, tell_read
-from kschedctl.cluster import CLUSTER_SCOPED, Cluster, namespaced
+from kschedctl.cluster import Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
@@ -60,13 +69,8 @@ def read_world(source: Source, namespace: str | None, *, pods_alone: bool = Fals
         return World(load(source, namespace, pods_alone=pods_alone))
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
-    own = bool(found.objects.get("Node")) and not (source.demo or source.snapshot)
     _check_something(found, source)
-    around = replace(source, filename=[])
-    cluster = Cluster() if own else load(around, namespace)
-    if around.live and cluster.picture and not namespace:
-        namespace = cluster.picture.namespace
-    return _world(source, found, cluster, own, namespace)
+    return _world(source, found, surroundings(source, found, namespace))
 
 
 def _check_something(found: ReadResult, source: Source) -> None:
@@ -75,31 +79,21 @@ def _check_something(found: ReadResult, source: Source) -> None:
         raise UsageError(f"nothing to explain: no pod and nothing that makes pods, only {kinds}", where=where)
 
 
-def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, namespace: str | None) -> World:
+def _world(source: Source, found: ReadResult, where: Surroundings) -> World:
+    around, namespace = where
+    own = around is None
     with_nodes = found.origins.files_of("Node")
     apart = [m for m in found.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_typed(m, namespace) for m in apart]
     stored = {_owner(m, namespace): m for m in found.stored if makes_pods(m.document)}
-    objects = {kind: _placed(kind, some, namespace) for kind, some in found.objects.items()}
-    taken = {_key(m.document["metadata"]) for m in apart if m.document["kind"] == "Pod"}
-    pods = [p for p in found.objects.get("Pod", ()) if (p.metadata.namespace, p.metadata.name) not in taken]  # type: ignore[attr-defined]
-    objects["Pod"] = _placed("Pod", pods, namespace)
+    objects = placed({**found.objects, "Pod": _pods_besides(apart, found)}, namespace)
     printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
     told = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in told.items() if not own or place.file not in with_nodes]
-    if own:
-        tell_hooks(found)
-        cluster = cluster_of(source, found, objects)
-    else:
-        tell_left_out(found)
-        _tell_taken_in(found)
+    if not own:
         keys += [Owner("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
-        gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in found.gaps}
-        cluster = replace(cluster.with_objects(objects), gaps=gaps)
-        if found.configuration is not None and not source.config:
-            cluster = replace(cluster, configuration=found.configuration)
     return World(
-        cluster,
+        _cluster(source, found, objects, around),
         {identity(m.struct): m.struct for m in manifests},
         stored,
         tuple(dict.fromkeys(keys)),
@@ -108,6 +102,27 @@ def _world(source: Source, found: ReadResult, cluster: Cluster, own: bool, names
         written={identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
         namespace=namespace,
     )
+
+
+def _pods_besides(apart: Iterable[Manifest], found: ReadResult) -> list[Any]:
+    """The pods among the objects, less those that are manifests to create."""
+    taken = {_key(m.document["metadata"]) for m in apart if m.document["kind"] == "Pod"}
+    pods: Iterable[Any] = found.objects.get("Pod", ())
+    return [pod for pod in pods if (pod.metadata.namespace, pod.metadata.name) not in taken]
+
+
+def _cluster(source: Source, found: ReadResult, objects: Mapping[str, list[Any]], around: Cluster | None) -> Cluster:
+    """The cluster that the files describe, or the one around with what they hold besides manifests; tells the rest."""
+    if around is None:
+        tell_hooks(found)
+        return cluster_of(source, found, objects)
+    tell_left_out(found)
+    _tell_taken_in(found)
+    gaps = {kind: gap for kind, gap in around.gaps.items() if kind in found.gaps}
+    cluster = replace(around.with_objects(objects), gaps=gaps)
+    if found.configuration is not None and not source.config:
+        cluster = replace(cluster, configuration=found.configuration)
+    return cluster
 
 
 def _tell_taken_in(found: ReadResult) -> None:
@@ -146,10 +161,6 @@ def _owner(manifest: Manifest, namespace: str | None) -> Owner:
     """Whose manifest it is; that of an API server names namespace and name."""
     within, name = map(str, _key(manifest.document["metadata"]))
     return Owner(str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name)
-
-
-def _placed(kind: str, objects: Iterable[Any], namespace: str | None) -> list[Any]:
-    return list(objects) if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in objects]
 
 
 def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -58,31 +58,45 @@ def _stays(pod: Pod, hard: Taint) -> bool:
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: Files) -> Edit:
     """A node like another one gets pods of the same DaemonSets."""
-    if bool(part.like) == bool(part.template):
-        raise UsageError("either like or template says what the nodes are like")
     model = _model(part, cluster)
-    like = model.metadata.name if part.like else ""
-    prefix = part.name or model.metadata.name or "node"
-    known = {node.metadata.name for node in cluster.nodes}
-    names = [f"{prefix}-{i}" for i in range(part.count)]
-    if clash := next((name for name in names if name in known), None):
-        raise UsageError(f'there is a node "{clash}" already', hint="give the new ones another name")
-    found = tuple(_named(model, name, part.labels) for name in names)
-    limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == like]
-    csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in limits for name in names]
-    edit = Edit(cluster.with_objects({"Node": found, "CSINode": csi_nodes}))
-    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod).kind == "DaemonSet"]
-    for pod in (_daemon(pod, like, name) for pod in daemons for name in names):
-        edit.change(pod, pod)
-    if part.template:
+    names = _new_names(part, model, cluster)
+    nodes = [_named(model, name, part.labels) for name in names]
+    if part.like:
+        edit = _alike(nodes, model.metadata.name, cluster)
+    else:
+        edit = Edit(cluster.with_objects({"Node": nodes}))
         edit.notes.append("pods of DaemonSets are not added: nobody knows which would run there")
     if PODS not in model.status.allocatable:
         edit.notes.append("status.allocatable has no pods: not one pod fits")
     return edit
 
 
+def _new_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
+    """Raises UsageError where a node has one of them."""
+    prefix = part.name or model.metadata.name or "node"
+    known = {node.metadata.name for node in cluster.nodes}
+    names = [f"{prefix}-{i}" for i in range(part.count)]
+    if clash := next((name for name in names if name in known), None):
+        raise UsageError(f'there is a node "{clash}" already', hint="give the new ones another name")
+    return names
+
+
+def _alike(nodes: Sequence[Node], like: str, cluster: Cluster) -> Edit:
+    """With the new nodes what the node that they are like has: limits of volumes, and pods of DaemonSets."""
+    names = [node.metadata.name for node in nodes]
+    limits = [csi for csi in cluster.csi_nodes if csi.metadata.name == like]
+    csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in limits for name in names]
+    edit = Edit(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
+    daemons = [pod for pod in pods_on(cluster, [like]) if owner_of(pod).kind == "DaemonSet"]
+    for pod in (_daemon(pod, like, name) for pod in daemons for name in names):
+        edit.change(pod, pod)
+    return edit
+
+
 def _model(part: parts.AddNodes, cluster: Cluster) -> Node:
     """Raises UsageError, InputError."""
+    if bool(part.like) == bool(part.template):
+        raise UsageError("either like or template says what the nodes are like")
     if part.template:
         found = convert({"kind": "Node", "metadata": {}, **part.template})
         assert isinstance(found, Node)
