@@ -48,6 +48,24 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
     logging.getLogger("kschedctl").setLevel(level)
 
 
+GatesGiven = Annotated[
+    list[str],
+    typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
+]
+KubeVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--kube-version",
+        metavar="VERSION",
+        help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
+    ),
+]
+Kubeconfig = Annotated[
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+
+
 @dataclass(frozen=True)
 class Source:
     """Where the cluster comes from, and which scheduler looks at it."""
@@ -70,18 +88,8 @@ class Source:
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
     ] = None
-    feature_gates: Annotated[
-        list[str],
-        typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
-    ] = field(default_factory=list)
-    kube_version: Annotated[
-        str | None,
-        typer.Option(
-            "--kube-version",
-            metavar="VERSION",
-            help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
-        ),
-    ] = None
+    feature_gates: GatesGiven = field(default_factory=list)
+    kube_version: KubeVersion = None
     snapshot: Annotated[
         list[str],
         typer.Option(
@@ -90,10 +98,8 @@ class Source:
             help="Look at what kschedctl snapshot save wrote. What-if commands take several.",
         ),
     ] = field(default_factory=list)
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
-    ] = None
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None
+    kubeconfig: Kubeconfig = None
+    context: Context = None
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of the kubeconfig.")] = None
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="User of the kubeconfig.")] = None
     as_user: Annotated[str | None, typer.Option("--as", metavar="NAME", help="User to impersonate.")] = None

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.commands.lint import CLEAN, FOUND, Shown, signed
-from kschedctl.cli.options import Source, feature_gates, with_options
+from kschedctl.cli.options import (
+    Context,
+    GatesGiven,
+    Kubeconfig,
+    KubeVersion,
+    Source,
+    feature_gates,
+    with_options,
+)
 from kschedctl.cli.source import connection, tell
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.configuration import check_configuration
@@ -28,18 +36,8 @@ from kschedctl.sources.documents.positions import Manifest, read_manifests
 class SchedulerOptions:
     """How kube-scheduler is started besides its configuration."""
 
-    feature_gates: Annotated[
-        list[str],
-        typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
-    ] = field(default_factory=list)
-    kube_version: Annotated[
-        str | None,
-        typer.Option(
-            "--kube-version",
-            metavar="VERSION",
-            help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
-        ),
-    ] = None
+    feature_gates: GatesGiven = field(default_factory=list)
+    kube_version: KubeVersion = None
 
     def gates(self) -> FeatureGates:
         return FeatureGates(self.kube_version or KUBE_VERSION, feature_gates(self.feature_gates))
@@ -53,10 +51,8 @@ class Live:
         bool,
         typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
     ] = False
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
-    ] = None
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")] = None
+    kubeconfig: Kubeconfig = None
+    context: Context = None
 
     @property
     def asked(self) -> bool:
@@ -88,15 +84,10 @@ def config(
     view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
     of FILE, with --live of the live cluster's scheduler, else of the default.
     """
-    if action not in ("check", "view") or (action == "check" and file is None):
-        hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
-        raise UsageError(f'nothing to do with "{action}"', hint=hint)
-    if live.asked and (file or action == "check"):
-        raise UsageError("--live is for view, without a FILE")
+    _check_use(action, file, live)
     if live.asked:
         return shown.answer(_of_live(live, scheduler))
-    known = scheduler.gates()
-    document = _document(file) if file else None
+    known, document = scheduler.gates(), _document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
         return shown.answer(effective_configuration(load(written, known), written))
@@ -104,6 +95,15 @@ def config(
     size = nodes if cluster_size is None else cluster_size
     report = signed(report_of(check_configuration(subject, known, size), checked=1))
     return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+
+
+def _check_use(action: str, file: str | None, live: Live) -> None:
+    """Raises UsageError for what does not go together."""
+    if action not in ("check", "view") or (action == "check" and file is None):
+        hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
+        raise UsageError(f'nothing to do with "{action}"', hint=hint)
+    if live.asked and (file or action == "check"):
+        raise UsageError("--live is for view, without a FILE")
 
 
 def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
