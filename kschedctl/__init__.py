@@ -22,12 +22,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kschedctl.errors import KschedctlError
+from kschedctl.version import __version__
 
 if TYPE_CHECKING:
     from kschedctl.library import Cluster, explain
 
-__all__ = ["Cluster", "KschedctlError", "explain"]
-__version__ = "0.1.0"
+__all__ = ["Cluster", "KschedctlError", "__version__", "explain"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kschedctl.cel.costs import LIMIT
 from kschedctl.cel.errors import CelError, CostLimitError
 from kschedctl.cel.steps import COST, Frame, Run
-from kschedctl.cel.syntax import UNUSED, Fold
 from kschedctl.cel.values import Growing, GrowingMap, Map, Value, type_name
-
-if TYPE_CHECKING:
-    from kschedctl.cel.program import Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +34,23 @@ class Deferred:
         return value
 
 
-def plan_fold(node: Fold, planner: Planner) -> Run:
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a comprehension computes, in order, and the slots of its accumulator and its variables."""
+
+    ranged: Run
+    initial: Run
+    condition: Run
+    step: Run
+    result: Run
+    accumulator: int
+    variables: tuple[int, ...]
+
+
+def looped(loop: Loop) -> Run:
     """How to run a comprehension."""
-    ranged = planner.plan(node.range).run
-    initial = planner.plan(node.initial).run
-    accumulator, variables = planner.slot(), tuple(planner.slot() for _ in node.names)
-    planner.slots.append({node.accumulator: accumulator})
-    planner.slots.append(dict(zip(node.names, variables, strict=True)))
-    condition, step = planner.plan(node.condition).run, planner.plan(node.step).run
-    planner.slots.pop()
-    result = planner.plan(node.result).run
-    planner.slots.pop()
-    if node.names == (UNUSED,):
-        return _bound(accumulator, initial, result)
+    ranged, initial, condition, step, result = loop.ranged, loop.initial, loop.condition, loop.step, loop.result
+    accumulator, variables = loop.accumulator, loop.variables
 
     def run(frame: Frame) -> Value:
         values = _elements(ranged(frame), len(variables) == 2)
@@ -72,7 +71,9 @@ def plan_fold(node: Fold, planner: Planner) -> Run:
     return run
 
 
-def _bound(slot: int, initial: Run, result: Run) -> Run:
+def bound(slot: int, initial: Run, result: Run) -> Run:
+    """How to run what only names a value: the macro cel.bind."""
+
     def run(frame: Frame) -> Value:
         frame[slot] = Deferred(initial)
         return _finished(result(frame))

@@ -12,7 +12,7 @@ from typing import Any
 from kschedctl.cel import costs
 from kschedctl.cel.checker import Checked, Resolution
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
-from kschedctl.cel.folds import Deferred, plan_fold
+from kschedctl.cel.folds import Deferred, Loop, bound, looped
 from kschedctl.cel.guards import guard
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cel.library.conversions import CONVERSIONS
@@ -37,7 +37,7 @@ from kschedctl.cel.steps import (
     or_value,
     tested,
 )
-from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
 from kschedctl.cel.values import MISSING, Map, Value, equal
 
 
@@ -72,7 +72,17 @@ class Planner:
         return constant(node.value)
 
     def _fold(self, node: Fold) -> Step:
-        return Step(plan_fold(node, self))
+        ranged, initial = self.plan(node.range).run, self.plan(node.initial).run
+        accumulator, variables = self.slot(), tuple(self.slot() for _ in node.names)
+        self.slots.append({node.accumulator: accumulator})
+        self.slots.append(dict(zip(node.names, variables, strict=True)))
+        condition, step = self.plan(node.condition).run, self.plan(node.step).run
+        self.slots.pop()
+        result = self.plan(node.result).run
+        self.slots.pop()
+        if node.names == (UNUSED,):
+            return Step(bound(accumulator, initial, result))
+        return Step(looped(Loop(ranged, initial, condition, step, result, accumulator, variables)))
 
     def _variable(self, node: Ident) -> Step:
         name = node.name.lstrip(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.rule import ERROR, WARNING, Problem, Rule
+from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules import (
     affinity,
     budgets,
@@ -21,6 +21,7 @@ from kschedctl.lint.rules import (
     storage,
     tolerations,
 )
+from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
 FAMILIES = {

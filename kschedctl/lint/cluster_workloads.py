@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kschedctl.api import objects as api
 from kschedctl.api.ownership import ADDED_LABELS, Owner, owner_of
 from kschedctl.cluster import Cluster
-from kschedctl.lint.rule import Subject
 from kschedctl.lint.stored_pods import as_written, without_node_pin, without_own_claims
+from kschedctl.lint.subject import Subject
 from kschedctl.lint.workload import Workload
 
 

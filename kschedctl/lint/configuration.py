@@ -8,7 +8,8 @@ from typing import Any
 
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.configuration_faults import faults, load, path_of
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule, Severity, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, Severity
+from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.world import World
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP

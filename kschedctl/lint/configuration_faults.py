@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.rule import Path
+from kschedctl.lint.subject import Path
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates

@@ -10,7 +10,8 @@ import msgspec
 
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES
-from kschedctl.lint.rule import Problem, Rule, Severity, path_text
+from kschedctl.lint.rule import Rule, Severity
+from kschedctl.lint.subject import Problem, path_text
 from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches, new_findings, reason_to_ignore
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed

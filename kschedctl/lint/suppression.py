@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.errors import InputError
-from kschedctl.lint.rule import Subject
+from kschedctl.lint.subject import Subject
 from kschedctl.reports.findings import Finding
 
 ANNOTATION = "kschedctl/ignore"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.labels import EVERYTHING, NOTHING, Selector
 from kschedctl.api.objects import PodAffinity, PodAffinityTerm
 from kschedctl.api.ownership import ADDED_LABELS
-from kschedctl.lint.rule import Path
+from kschedctl.lint.subject import Path
 from kschedctl.lint.workload import Workload, compiled
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -16,8 +16,8 @@ from kschedctl.api.labels import Selector, SelectorError, from_label_selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
-from kschedctl.lint.rule import Path, Problem, Subject
 from kschedctl.lint.stored_pods import as_written
+from kschedctl.lint.subject import Path, Problem, Subject
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")

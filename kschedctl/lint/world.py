@@ -18,7 +18,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_null
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
-from kschedctl.lint.rule import Place, Problem, Subject
+from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
@@ -57,7 +57,7 @@ class World:
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of_manifests(cls, manifests: Iterable[tuple[Mapping[str, Any], Place]], cluster: Cluster | None) -> World:
+    def of_manifests(cls, manifests: Iterable[tuple[Mapping[str, Any], Located]], cluster: Cluster | None) -> World:
         """Manifests, and the cluster that they go to."""
         workloads: list[Workload] = []
         items: dict[str, list[Item]] = defaultdict(list)
@@ -176,7 +176,7 @@ class World:
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in self.known("PersistentVolumeClaim")}
 
 
-def _subject(document: Mapping[str, Any], place: Place) -> Subject:
+def _subject(document: Mapping[str, Any], place: Located) -> Subject:
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     kind = str(document["kind"])

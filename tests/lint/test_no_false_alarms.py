@@ -16,7 +16,7 @@ from kschedctl.api.tolerations import find_untolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
 from kschedctl.lint.facts import CORDONED, REPELLING, Facts
-from kschedctl.lint.rule import Subject
+from kschedctl.lint.subject import Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 from kschedctl.sources.documents.positions import read_manifests

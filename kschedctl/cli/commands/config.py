@@ -25,7 +25,8 @@ from kschedctl.lint.configuration import check_configuration
 from kschedctl.lint.configuration_faults import load
 from kschedctl.lint.effective_configuration import effective_configuration
 from kschedctl.lint.engine import report_of
-from kschedctl.lint.rule import Severity, Subject
+from kschedctl.lint.rule import Severity
+from kschedctl.lint.subject import Subject
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, FeatureGates

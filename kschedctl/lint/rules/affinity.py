@@ -7,7 +7,8 @@ from typing import Any
 
 from kschedctl.api.validation.node_affinity import weight
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import PREFERRED, anti_affinity_terms, pod_terms, required_terms
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME

@@ -8,7 +8,8 @@ import numpy as np
 
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import SERVING, Workload, compiled, scaled
 from kschedctl.lint.world import World
 

@@ -10,7 +10,8 @@ from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import REPELLING
 from kschedctl.lint.manifest_kinds import NodePool
 from kschedctl.lint.requirements import Conditions, alternatives, equal
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import PREFERRED, REQUIRED
 from kschedctl.lint.workload import SERVING, Workload
 from kschedctl.lint.world import World

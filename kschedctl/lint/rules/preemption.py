@@ -8,7 +8,8 @@ import numpy as np
 
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import Amounts, Bools
-from kschedctl.lint.rule import NOTE, WARNING, Problem, Rule
+from kschedctl.lint.rule import NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import Term, anti_affinity_terms, required_terms
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000

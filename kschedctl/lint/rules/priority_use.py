@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from kschedctl.api.objects import Pod
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.cluster_workloads import pods_by_owner
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.priority_classes import RESERVED_PREFIX
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import SERVING
 from kschedctl.lint.world import World
 

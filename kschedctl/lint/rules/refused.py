@@ -9,8 +9,9 @@ import msgspec
 from kschedctl.api.validation.manifests import KINDS, errors
 from kschedctl.cluster import without_nulls
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, Problem, Rule, Subject
+from kschedctl.lint.rule import ERROR, Rule
 from kschedctl.lint.rules import affinity, requests, spread_fields, tolerations
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import in_core_group
 from kschedctl.lint.world import World
 

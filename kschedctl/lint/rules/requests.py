@@ -12,7 +12,8 @@ from kschedctl.api.resource_names import CPU, MEMORY, PODS, readable
 from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import Amounts, Bools, holds
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 

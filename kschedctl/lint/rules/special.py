@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Path, Problem, Rule
+from kschedctl.lint.rule import ERROR, WARNING, Rule
+from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 

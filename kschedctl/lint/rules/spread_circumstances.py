@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread_cluster import hard_spreads
 from kschedctl.lint.rules.spread_fields import HARD, constraints
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import compiled
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE

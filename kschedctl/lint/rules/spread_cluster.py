@@ -12,8 +12,9 @@ import numpy as np
 from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import Bools
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread_fields import HARD, constraints
+from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 

@@ -11,7 +11,8 @@ from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.spread import match_label_keys, min_domains
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Path, Problem, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import pod_terms
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Path, Problem, Rule
+from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.spread_fields import HARD
+from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import PREFERRED, REQUIRED, pod_terms
 from kschedctl.lint.workload import SERVING, Workload
 from kschedctl.lint.world import World

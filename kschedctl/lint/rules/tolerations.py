@@ -12,7 +12,8 @@ from kschedctl.api.tolerations import tolerated, tolerates
 from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.facts import REPELLING, Bools
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Problem, Rule, Subject
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 

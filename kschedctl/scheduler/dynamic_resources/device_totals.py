@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import DeviceClass
-from kschedctl.scheduler.dynamic_resources.extended_resources import Counts
-from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, Expression
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from kschedctl import __version__
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
@@ -20,6 +19,7 @@ from kschedctl.sources.archive.container import Archive, archive, open_archive
 from kschedctl.sources.archive.sections import pack, unpack
 from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.output_file import write_file
+from kschedctl.version import __version__
 
 FORMAT = 2
 KIND = "Snapshot"
