@@ -12,10 +12,10 @@ from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
-from kschedctl.sources.documents.json_lists import ListReader, big_list
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import find_files, open_file, shown
 from kschedctl.sources.garbage import without_garbage_collection
+from kschedctl.sources.json_lists import ListReader, big_list
 
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 

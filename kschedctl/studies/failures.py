@@ -14,6 +14,7 @@ from math import comb
 import numpy as np
 from msgspec.structs import replace as changed
 
+from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
@@ -23,7 +24,7 @@ from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.snapshot import Snapshot
 from kschedctl.studies.edits.cluster_edits import returns
-from kschedctl.studies.edits.node_edits import by_group, pool, zone_of
+from kschedctl.studies.edits.node_edits import by_group, zone_of
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
@@ -34,7 +35,7 @@ from kschedctl.studies.unknown import of_simulation, said, together
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
     "zone": lambda cluster: by_group(cluster, zone_of),
-    "pool": lambda cluster: by_group(cluster, pool),
+    "pool": lambda cluster: by_group(cluster, pool_of),
 }
 """What can fail -> the nodes of each."""
 MOST_PAIRS = 200_000

@@ -20,11 +20,12 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.manifests import in_files, names_of
 from kschedctl.studies.difference import pod_changes, zone_balance
 from kschedctl.studies.drain import Draining
-from kschedctl.studies.edits import node_edits, steps_on_nodes, steps_on_pods
-from kschedctl.studies.edits.scenario import files_of, in_step, load_scenario, no_files, verb
-from kschedctl.studies.edits.steps import Edit, Files, chosen_nodes
+from kschedctl.studies.edits import node_edits
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
+from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
+from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
 from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
 from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.simulate import deploy, prepare

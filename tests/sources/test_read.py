@@ -17,12 +17,13 @@ import kschedctl
 from kschedctl.api.objects import Condition
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.sources import json_lists
 from kschedctl.sources import read as reading
 from kschedctl.sources.collector import Collector
-from kschedctl.sources.documents import documents, json_lists
-from kschedctl.sources.documents.json_lists import ListReader, big_list
+from kschedctl.sources.documents import documents
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import Reader
+from kschedctl.sources.json_lists import ListReader, big_list
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 UID = "00000000-0000-0000-0000-000000000001"

@@ -15,8 +15,8 @@ from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.schema import FOLDER, scenario_text, schema_of
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.whatif import WhatIf
-from kschedctl.studies.edits.scenario import load_scenario
 from kschedctl.studies.parallel import Workers
+from kschedctl.studies.scenarios.scenario import load_scenario
 from kschedctl.studies.whatif import compare, whatif
 
 PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}

@@ -17,9 +17,9 @@ from kschedctl.reports.whatif import WhatIf
 from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.read import load_configuration_file, read_documents
 from kschedctl.studies import whatif as study
-from kschedctl.studies.edits.scenario import load_scenario
+from kschedctl.studies.one_more_node import helps
 from kschedctl.studies.parallel import Progress, Workers
-from kschedctl.studies.why.one_more_node import helps
+from kschedctl.studies.scenarios.scenario import load_scenario
 
 WRITTEN_OUT = "SCENARIO"
 """What messages call a scenario that stands on the command line."""

@@ -5,6 +5,7 @@ They also have to stay: plugins know them by name, and who gets the snapshot rea
 
 from __future__ import annotations
 
+from kschedctl.api.node_pools import POOL_NAMES
 from kschedctl.api.resource_names import (
     ATTACHABLE_VOLUMES_PREFIX,
     CPU,
@@ -15,7 +16,6 @@ from kschedctl.api.resource_names import (
     PODS,
     QUOTA_PREFIX,
 )
-from kschedctl.studies.why.eliminations import POOL_NAMES
 
 DOMAINS = {
     "kubernetes.io": "Kubernetes: hostname, topology, node conditions as taints, what controllers set",

@@ -14,7 +14,6 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.edits.cluster_edits import with_nodes
-from kschedctl.studies.why.eliminations import pool_of
 
 _NAMED = re.compile(r"^(nodes?|no)/")
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -50,11 +49,6 @@ def by_group(cluster: Cluster, group: Callable[[Node], str]) -> dict[str, list[s
         if name := group(node):
             found.setdefault(name, []).append(node.metadata.name)
     return dict(sorted(found.items()))
-
-
-def pool(node: Node) -> str:
-    """The node's pool as far as labels tell, empty for none."""
-    return pool_of(node.metadata.labels)
 
 
 def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], Node]) -> Cluster:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from kschedctl.api.node_pools import pool_of
 from kschedctl.reports.explanation import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.facts import AnyFact
@@ -13,20 +14,6 @@ from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.why.reach import Distances, Obstacle, Standing, standing
 from kschedctl.studies.why.words import words
 
-POOL_NAMES = (
-    "nodepool",
-    "gke-nodepool",
-    "nodegroup",
-    "nodegroup-name",
-    "agentpool",
-    "worker-pool-name",
-    "instancegroup",
-    "node-pool",
-    "pool-name",
-    "provisioner-name",
-    "pool",
-)
-"""What follows the slash in the labels by which providers and people name a node pool, the most specific first."""
 NAMES_TOLD = 2
 """Of a group of nodes so many are named."""
 
@@ -85,11 +72,10 @@ def node_reports(found: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, .
 
 def _node(found: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
     node = cycle.view.nodes.objects[row]
-    labels = node.metadata.labels
     return NodeReport(
         name=node.metadata.name,
         zone=zone_key(node)[1],
-        pool=pool_of(labels),
+        pool=pool_of(node),
         feasible=row in totals,
         refusals=() if row in totals else _refusals(found, row),
         total=totals.get(row),
@@ -105,12 +91,6 @@ def _refusals(found: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
 def _refusal(obstacle: Obstacle, row: int) -> Refusal:
     fact = fact_of([obstacle], row)
     return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, words(fact), fact)
-
-
-def pool_of(labels: Mapping[str, str]) -> str:
-    """The node pool, as far as labels tell."""
-    by_name = {key.rpartition("/")[2]: value for key, value in labels.items()}
-    return next((by_name[name] for name in POOL_NAMES if name in by_name), "")
 
 
 def node_groups(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.labels import EQUALS, requirement_errors
+from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
@@ -18,7 +19,7 @@ from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.studies.edits import node_edits
 from kschedctl.studies.edits.cluster_edits import pods_on, with_nodes
-from kschedctl.studies.edits.steps import Edit, Files, chosen_nodes
+from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
 
 
 def cordon(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
@@ -143,7 +144,7 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: Files) -> Edit:
 def fail(part: parts.Lost, cluster: Cluster, read: Files) -> Edit:
     """Raises UsageError where there is no such zone or pool."""
     names: list[str] = []
-    for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", node_edits.pool)):
+    for wanted, what, group in ((part.zone, "zone", node_edits.zone_of), (part.pool, "pool", pool_of)):
         found = node_edits.by_group(cluster, group) if wanted else {}
         if wanted and wanted not in found:
             raise UsageError(f'no node is in {what} "{wanted}"', hint=f"there are: {', '.join(found) or 'none'}")

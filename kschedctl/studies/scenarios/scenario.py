@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.reports.scenario import Apply, Configure, Part, Scenario, Step, scenario_schema
-from kschedctl.studies.edits.steps import Files
+from kschedctl.studies.scenarios.steps import Files
 
 STEPS = Step.__struct_encode_fields__
 MESSAGES = {

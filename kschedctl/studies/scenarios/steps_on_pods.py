@@ -19,7 +19,7 @@ from kschedctl.reports import scenario as parts
 from kschedctl.studies.controllers.changed_workloads import first_to_go
 from kschedctl.studies.controllers.rollout_limits import ordinal
 from kschedctl.studies.edits.cluster_edits import pods_where
-from kschedctl.studies.edits.steps import Edit, Files
+from kschedctl.studies.scenarios.steps import Edit, Files
 
 
 def scale(part: parts.Scale, cluster: Cluster, read: Files) -> Edit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kschedctl.api.node_pools import pool_of
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError
@@ -13,9 +14,8 @@ from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import WhatIf
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.edits.cluster_edits import with_pods
-from kschedctl.studies.edits.node_edits import pool
-from kschedctl.studies.edits.scenario import no_files
-from kschedctl.studies.edits.steps_on_nodes import add_nodes
+from kschedctl.studies.scenarios.scenario import no_files
+from kschedctl.studies.scenarios.steps_on_nodes import add_nodes
 from kschedctl.studies.whatif import whatif
 
 MOST_MODELS, MOST_ASKED = 2, 20
@@ -68,10 +68,10 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
     """Of each pool that loses nodes one that takes pods, of two pools at the most."""
     names = frozenset(taken)
     models: dict[str, str] = {}
-    lost = {pool(node) for node in cluster.nodes if node.metadata.name in names}
+    lost = {pool_of(node) for node in cluster.nodes if node.metadata.name in names}
     for node in cluster.nodes:
-        if pool(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
-            models.setdefault(pool(node), node.metadata.name)
+        if pool_of(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
+            models.setdefault(pool_of(node), node.metadata.name)
     return list(models.values())[:MOST_MODELS]
 
 
