@@ -25,8 +25,8 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "Nodes failed the fake plugin"
 
@@ -56,7 +56,7 @@ class FakeFilter:
     reason: str = REASON
     code: Code = Code.UNSCHEDULABLE
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         pods = view.count_by_node(np.ones(len(view.pods.infos), np.bool_))
         pod = info.pod.metadata.name
         mask: Bools = np.array(
@@ -72,7 +72,7 @@ class ReturnCodes:
     codes: Mapping[str, str]
     name: str = "FakeFilter"
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         for node, code in self.codes.items():
             reason = f"injecting failure for pod {info.pod.metadata.name}"
             yield Rejection(np.array([name == node for name in view.nodes.names], np.bool_), Code(code), reason)
@@ -86,7 +86,7 @@ class FakePreFilter:
     status: Status
     node_names: frozenset[str] | None = None
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         if self.status.code is Code.ERROR:
             raise PluginError(", ".join(self.status.reasons))
         return PreFilterResult(self.status, self.node_names)
@@ -99,7 +99,7 @@ class SkippingFilter(FakePreFilter):
     name: str = "FakePreFilterAndFilterPlugin"
     status: Status = SKIP
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         raise AssertionError("a skipped plugin filters")
 
 
@@ -111,7 +111,7 @@ class FakeScore:
     scores: Callable[[list[str]], list[int]]
     normalized: Callable[[Scores], Scores] = lambda scores: scores
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         return np.array(self.scores([view.nodes.names[row] for row in rows]), np.int64)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -121,7 +121,7 @@ class FakeScore:
 class FailingScore:
     name = "FalseMap"
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         raise PluginError("priority map encounters an error")
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
@@ -133,10 +133,10 @@ class SkippingScore:
 
     name = "FakePreScoreAndScorePlugin"
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         return PreScoreResult(skip=True)
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         raise AssertionError("a skipped plugin scores")
 
     def normalize(self, state: Any, scores: Scores) -> Scores:

@@ -14,8 +14,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.scheduler.framework import PluginError, PluginVerdict, Status
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Settings, Snapshot
+from kschedctl.snapshot.snapshot import Settings
 
 Args = TypeVar("Args")
 
@@ -32,17 +33,17 @@ def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDe
     return pytest.mark.parametrize("case", chosen, ids=ids)
 
 
-def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Snapshot:
+def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Fork:
     """The case's objects as they are: in the table's order, an empty namespace stays empty."""
     found: dict[str, list[Any]] = {}
     for key in ("nodes", "pods", "namespaces", "objects"):
         for document in case.get(key, ()):
             found.setdefault(FIELDS[document["kind"]], []).append(convert(document))
     found.setdefault("pods", []).extend(map(convert, more))
-    return Snapshot(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
+    return Fork.of(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
 
 
-def pod_info(case: Json, view: Snapshot) -> PodInfo:
+def pod_info(case: Json, view: Fork) -> PodInfo:
     """The case's pending pod."""
     pod = convert(case["pod"])
     assert isinstance(pod, Pod)
@@ -60,7 +61,7 @@ def unbound(pod: Json) -> Json:
     return {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "nodeName"}}
 
 
-def change(view: Snapshot, node: str, pod: Json, sign: int) -> Delta:
+def change(view: Fork, node: str, pod: Json, sign: int) -> Delta:
     """The hypothesis that on one node a pod, which the snapshot knows, comes (+1) or goes (-1)."""
     key = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     info = view.pods.info[view.pods.index[key]]
@@ -76,7 +77,7 @@ def shown(status: Status) -> Json:
     return {"code": str(status.code), "reasons": sorted(status.reasons)}
 
 
-def pre_filter(plugin: Any, info: PodInfo, view: Snapshot) -> tuple[Json, Any]:
+def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
     """The PreFilter's status in the table's form, and the state that it leaves."""
     try:
         result = plugin.pre_filter(info, view)
@@ -86,13 +87,13 @@ def pre_filter(plugin: Any, info: PodInfo, view: Snapshot) -> tuple[Json, Any]:
     return {**shown(result.status), "nodeNames": names, "skip": result.status.code == "Skip"}, result.state
 
 
-def filtered(plugin: Any, info: PodInfo, view: Snapshot, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
+def filtered(plugin: Any, info: PodInfo, view: Fork, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
     """Node -> the Filter's status in the table's form."""
     verdict = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
     return {name: shown(verdict.status(row)) for row, name in enumerate(view.nodes.names)}
 
 
-def answer(plugin: Any, info: PodInfo, view: Snapshot, delta: Delta = NO_CHANGE) -> Json:
+def answer(plugin: Any, info: PodInfo, view: Fork, delta: Delta = NO_CHANGE) -> Json:
     """What PreFilter and, unless it ends the matter, Filter say."""
     status, state = pre_filter(plugin, info, view)
     if status["code"] != "Success":
@@ -100,7 +101,7 @@ def answer(plugin: Any, info: PodInfo, view: Snapshot, delta: Delta = NO_CHANGE)
     return {"prefilter": status, "filter": filtered(plugin, info, view, state, delta)}
 
 
-def scores(plugin: Any, info: PodInfo, view: Snapshot, nodes: Iterable[str] | None = None) -> Json:
+def scores(plugin: Any, info: PodInfo, view: Fork, nodes: Iterable[str] | None = None) -> Json:
     """Raw and normalized scores of the nodes, of all when not told, by PreScore, Score and NormalizeScore."""
     chosen = list(view.nodes.names if nodes is None else nodes)
     rows = np.array([view.nodes.index[name] for name in chosen], np.int64)

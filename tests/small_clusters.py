@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plugin_cases import SUCCESS, filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 Json = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
@@ -44,11 +44,11 @@ class SmallCluster:
     changes: list[Change]
     feasible: list[str]
 
-    def view(self) -> Snapshot:
+    def view(self) -> Fork:
         parts = {"nodes": self.nodes, "pods": self.pods + self.nominated, "namespaces": self.namespaces}
         return snapshot({part: documents for part, documents in parts.items() if documents})
 
-    def delta(self, view: Snapshot) -> Delta:
+    def delta(self, view: Fork) -> Delta:
         if not self.changes:
             return NO_CHANGE
         rows = [view.nodes.index[change.node] for change in self.changes]

@@ -30,8 +30,8 @@ from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.leaning import Effect
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class Facts:
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
-    def view(self) -> Snapshot:
+    def view(self) -> Fork:
         return self.scheduler.view
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class Facts:
         framework, unknown = self.scheduler.framework_for(self._info(workload, self.view), self.view)
         return None if any(each.lean.effect in (Effect.EITHER, Effect.ADMITS) for each in unknown) else framework
 
-    def replay(self, workload: Workload, view: Snapshot | None = None) -> Cycle | None:
+    def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
         """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""
         framework, view = self.framework(workload), view or self.view
         return None if framework is None else run_cycle(framework, self._info(workload, view), view)
@@ -216,7 +216,7 @@ class Facts:
         cluster = replace(self.cluster, pods=(), resource_claims=claims)
         references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
-        view = Snapshot(cluster, self.view.settings)
+        view = Fork.of(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get("DynamicResources")
@@ -247,12 +247,12 @@ class Facts:
             view.assume(position, int(cycle.scores.best[0]))
         return count
 
-    def _info(self, workload: Workload, view: Snapshot) -> PodInfo:
+    def _info(self, workload: Workload, view: Fork) -> PodInfo:
         """What manifests refer to may be created together with them: it is left out."""
         pod = _unencumbered(workload.pod) if workload.subject.document else workload.pod
         return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
 
-    def _populated(self, workload: Workload, count: int) -> Snapshot:
+    def _populated(self, workload: Workload, count: int) -> Fork:
         """A fork of the bare cluster with so many pods of the workload pending, at the end of its pods.
 
         Their volumes, claims and gates are left out: what those refer to may be created together with the workload.
@@ -261,9 +261,9 @@ class Facts:
         pod = bare.view.admitted(bare.view.stored(_unencumbered(workload.pod)))
         metadata = (msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint-{i}") for i in range(count))
         added = tuple(msgspec.structs.replace(pod, metadata=meta) for meta in metadata)
-        return Snapshot(replace(bare.cluster, pods=(*bare.cluster.pods, *added)), bare.view.settings).fork()
+        return Fork.of(replace(bare.cluster, pods=(*bare.cluster.pods, *added)), bare.view.settings).fork()
 
-    def _added(self, view: Snapshot, count: int) -> range:
+    def _added(self, view: Fork, count: int) -> range:
         return range(len(view.pods) - count, len(view.pods))
 
 

@@ -28,15 +28,17 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     PreScorePlugin,
     PreScoreResult,
+    Reads,
     Rows,
     ScorePlugin,
     Scores,
     Status,
     offers,
+    reads_of,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 NO_NODES = "no nodes available to schedule pods"
 Verdicts = Mapping[str, PluginVerdict]
@@ -148,7 +150,7 @@ class Cycle:
     """
 
     info: PodInfo
-    view: Snapshot
+    view: Fork
     framework: FrameworkLike
     queue: Mapping[str, Status]
     pre_filter: PreFilterOutcome
@@ -184,7 +186,7 @@ class Cycle:
         return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
 
 
-def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
+def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
     """Replay a cycle for a pod. Errors of plugins end up in ``Cycle.error``, as upstream words them."""
     queue = _run_pre_enqueue(framework.at("preEnqueue"), info, view)
     error = None
@@ -209,11 +211,11 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> Cycle:
     return Cycle(info, view, framework, queue, pre_filter, outcome, considered, promised, rows, scores, error)
 
 
-def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> dict[str, Status]:
+def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> dict[str, Status]:
     return {p.name: p.pre_enqueue(info, view) for p in plugins if offers(p, PreEnqueuePlugin)}
 
 
-def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> PreFilterOutcome:
+def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
     """Every plugin is asked, and the framework's answer is what it would be had it stopped where it stops.
 
     Raises PluginError.
@@ -261,10 +263,10 @@ class Filtering:
     plugins: Sequence[FilterPlugin]
     pre_filter: PreFilterOutcome
     info: PodInfo
-    view: Snapshot
+    view: Fork
 
     @classmethod
-    def of(cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Snapshot) -> Filtering:
+    def of(cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork) -> Filtering:
         """The framework's Filter plugins less those whose PreFilter skipped or refused the pod."""
         off = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
         plugins = [p for p in framework.at("filter") if offers(p, FilterPlugin) and p.name not in off]
@@ -290,13 +292,18 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _evaluate(self, delta: Delta, known: Verdicts | None) -> Verdicts:
-        """Each plugin's verdict; plugins with ``ignores_pods`` are asked only when theirs is not known."""
+        """Each plugin's verdict; one that does not depend on pods is asked only when it is not known."""
+        known = known or {}
         return {
             plugin.name: known[plugin.name]
-            if known and getattr(plugin, "ignores_pods", False)
+            if plugin.name in known and self.reads(plugin) is Reads.NODES
             else self._verdict(plugin, delta)
             for plugin in self.plugins
         }
+
+    def reads(self, plugin: FilterPlugin) -> Reads:
+        """What the plugin's verdict about this pod depends on."""
+        return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
     def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
         result = self.pre_filter.results.get(plugin.name)
@@ -315,7 +322,7 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     return first
 
 
-def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Snapshot) -> Bools:
+def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Fork) -> Bools:
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
     considered = selected_by_name(pre_filter, view)
@@ -324,7 +331,7 @@ def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Snapsh
     return considered
 
 
-def selected_by_name(pre_filter: PreFilterOutcome, view: Snapshot) -> Bools:
+def selected_by_name(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
     """(N,): the nodes that the PreFilter plugins leave."""
     names = pre_filter.node_names
     if names is None:
@@ -350,7 +357,7 @@ def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
                 raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')
 
 
-def run_score(framework: FrameworkLike, info: PodInfo, view: Snapshot, rows: Rows) -> ScoreOutcome:
+def run_score(framework: FrameworkLike, info: PodInfo, view: Fork, rows: Rows) -> ScoreOutcome:
     """Score the feasible rows. Raises PluginError, also for a normalised score outside 0..100."""
     if not len(rows):
         return ScoreOutcome(rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -74,64 +74,84 @@ class Rejection:
     distance: npt.NDArray[np.float64] | None = None
 
 
+class Reads(IntEnum):
+    """What a plugin's answer about a node depends on besides the pod: the less, the longer the answer holds.
+
+    NODES: nodes as they are, whatever pods there are. OWN_ROW: besides that what the node's own pods request together,
+    and of the pod only what it requests. PODS: any pod, anywhere.
+    """
+
+    NODES = 0
+    OWN_ROW = 1
+    PODS = 2
+
+
 @dataclass(frozen=True)
 class PreFilterResult:
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter.
 
-    ``for_good``: it skips the pod whatever other pods there are, and if it has no PreScore its scores do not depend on
-    them either. ``fact`` is what stands behind a refusal, as that of a Rejection.
+    ``reads``: what this answer about the pod and those that follow depend on, where it is less than the plugin says of
+    itself; also its scores if it has no PreScore. ``fact`` is what stands behind a refusal, as that
+    of a Rejection.
     """
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
     state: Any = None
-    for_good: bool = False
+    reads: Reads | None = None
     fact: AnyFact | str | None = None
 
 
-PRE_FILTER_SKIP = PreFilterResult(SKIP, for_good=True)
+PRE_FILTER_SKIP = PreFilterResult(SKIP, reads=Reads.NODES)
 
 
 @dataclass(frozen=True)
 class PreScoreResult:
     """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
 
-    ``for_good``: it skips the pod whatever other pods there are.
+    ``reads``: what this answer and the scores depend on, where it is less than the plugin says of itself.
     """
 
     state: Any = None
     skip: bool = False
-    for_good: bool = False
+    reads: Reads | None = None
 
 
-PRE_SCORE_SKIP = PreScoreResult(skip=True, for_good=True)
+PRE_SCORE_SKIP = PreScoreResult(skip=True, reads=Reads.NODES)
 
 
 class Plugin(Protocol):
     """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
 
-    With the attribute ``ignores_pods = True`` it says that its answers do not depend on any other pod, so that they
-    hold under a hypothesis about pods and after pods moved.
+    Its attribute ``reads`` says what its answers depend on, Reads.PODS where it has none: answers that do not depend on
+    pods hold under a hypothesis about them, and after they moved.
     """
 
     name: str
 
 
+def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
+    """What a plugin's answers depend on, about a pod of which it said ``result``."""
+    if result is not None and result.reads is not None:
+        return result.reads
+    return Reads(getattr(plugin, "reads", Reads.PODS))
+
+
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
-    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Whether the pod may enter the active queue."""
 
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         """What of the pod alone can be known before looking at nodes. Raises PluginError."""
 
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
 
         ``state`` is what ``pre_filter`` left, None where the plugin has none. Raises PluginError.
@@ -140,13 +160,13 @@ class FilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
 
 
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         """(F,) int64: the raw score of each feasible row. Raises PluginError."""
 
     def normalize(self, state: Any, scores: Scores) -> Scores:

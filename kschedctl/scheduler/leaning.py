@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.scheduler.framework import Plugin, offers
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 
 class Effect(StrEnum):
@@ -45,7 +45,7 @@ class Unknown(NamedTuple):
 
 @runtime_checkable
 class LeaningPlugin(Plugin, Protocol):
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """The kinds whose missing objects could change what the plugin says of the pod.
 
         With Effect.REFUSES the plugin cannot be asked without them.
@@ -56,7 +56,7 @@ EVERYTHING = (Lean("Node", Effect.EITHER), Lean("Pod", Effect.EITHER))
 """What every answer leans on."""
 
 
-def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Snapshot) -> tuple[Unknown, ...]:
+def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
     """What the answer about a pod leans on that the cluster does not cover."""
     cluster = view.cluster
     if not cluster.gaps:

@@ -31,11 +31,11 @@ from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.plugins.volume_binding import BindingState, VolumeBinding
 from kschedctl.scheduler.volumes.listers import BIND_COMPLETED, SELECTED_NODE
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 
-def uses_claims(info: PodInfo, view: Snapshot) -> bool:
+def uses_claims(info: PodInfo, view: Fork) -> bool:
     """Whether the pod has volumes or devices that are claimed."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
@@ -44,7 +44,7 @@ def uses_claims(info: PodInfo, view: Snapshot) -> bool:
     return bool(classes) and backed(info.incoming_requests, classes_by_resource(classes))
 
 
-def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Snapshot, row: int) -> None:
+def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Fork, row: int) -> None:
     """Write into the view's cluster what the plugins of a profile reserve for a pod on a node. Raises PluginError."""
     changed: dict[str, list[Struct]] = {}
     for plugin in framework.at("filter"):
@@ -64,7 +64,7 @@ def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Snapshot, r
 # -- volumes ------------------------------------------------------------------------------------------------------
 
 
-def _bind_volumes(state: BindingState, view: Snapshot, row: int) -> dict[str, list[Struct]]:
+def _bind_volumes(state: BindingState, view: Fork, row: int) -> dict[str, list[Struct]]:
     claims: list[Struct] = []
     volumes: list[Struct] = []
     for claim, volume in state.volumes.bound_on(row):
@@ -141,7 +141,7 @@ def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: 
 # -- release ------------------------------------------------------------------------------------------------------
 
 
-def release(view: Snapshot, positions: Sequence[int]) -> None:
+def release(view: Fork, positions: Sequence[int]) -> None:
     """Give back the devices of claims that only these pods, which are gone, had in use."""
     users = {view.pods.objects[p].metadata.uid or view.pods.objects[p].metadata.name for p in positions}
     freed = list(_freed(view.cluster.resource_claims, users))

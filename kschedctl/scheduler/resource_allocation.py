@@ -19,8 +19,9 @@ from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SC
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores, truncating_divide
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.demands import Matrix
+from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
-from kschedctl.snapshot.snapshot import Matrix, Snapshot
 
 Amounts = npt.NDArray[np.int64]
 
@@ -35,7 +36,7 @@ class Column(NamedTuple):
 class Usage:
     """Resource usage of nodes by ``requested`` (N, R), under a hypothesis priced by ``requests`` (T, R)."""
 
-    def __init__(self, view: Snapshot, requested: Matrix, requests: Matrix, delta: Delta = NO_CHANGE) -> None:
+    def __init__(self, view: NodeView, requested: Matrix, requests: Matrix, delta: Delta = NO_CHANGE) -> None:
         self.view = view
         self.requested = requested + delta.sums(requests, len(view.nodes)) if delta else requested
 
@@ -54,7 +55,7 @@ class Usage:
         return needed is not None and not (needed > view.allocatable - self.requested).any()
 
 
-def _needed(requests: Mapping[str, int], view: Snapshot) -> Amounts | None:
+def _needed(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
     """(R,): the requests of a pod, and 1 of pods; None when some is of a resource that the snapshot does not know."""
     if not requests.keys() <= view.resources.keys():
         return None
@@ -101,13 +102,13 @@ def node_usage(
     return requested, used, allocatable
 
 
-def _grid(matrix: Matrix, rows: Rows, columns: Rows | slice, view: Snapshot) -> Amounts:
+def _grid(matrix: Matrix, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
     """(F, X): some rows and columns, not to be written to."""
     return matrix[:, columns] if rows is view.nodes.rows else matrix[rows][:, columns]
 
 
 def _columns(
-    resources: Sequence[ResourceSpec], requests: Sequence[int], view: Snapshot
+    resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView
 ) -> tuple[Rows | slice, npt.NDArray[np.bool_] | None, list[tuple[int, str]], Amounts]:
     """The column of each resource; which do not count, None for none; which devices may give; the requests."""
     wanted = [r.name for r in resources]

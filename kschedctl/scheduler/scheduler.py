@@ -21,8 +21,9 @@ from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.registry import PLUGINS, Factory
 from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Settings, Snapshot
+from kschedctl.snapshot.snapshot import Settings
 
 WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
 """Plugins that order the queue or bind: they do not decide where a pod fits."""
@@ -91,8 +92,8 @@ class Scheduler:
         return {name for profile in profiles for plugins in profile.plugins.values() for name in plugins}
 
     @cached_property
-    def view(self) -> Snapshot:
-        return Snapshot(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
+    def view(self) -> Fork:
+        return Fork.of(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
 
     def framework(self, scheduler_name: str) -> Framework | None:
         """The profile that serves this schedulerName, if one does."""
@@ -101,7 +102,7 @@ class Scheduler:
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._factories)
         return self._frameworks.get(scheduler_name)
 
-    def framework_for(self, info: PodInfo, view: Snapshot) -> tuple[Framework | None, tuple[Unknown, ...]]:
+    def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""
         framework = self.framework(info.spec.scheduler_name)
         if framework is None or not view.cluster.gaps:

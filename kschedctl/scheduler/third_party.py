@@ -18,6 +18,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Rejection,
     Status,
+    reads_of,
 )
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.registry import Factory
@@ -72,7 +73,7 @@ def _answerable(plugin: Any, name: str, what: str) -> Plugin:
     }
     if callable(getattr(plugin, "filter", None)):
         members["filter"] = staticmethod(_guarded_filter(plugin.filter, f"{what} fails in filter"))
-    members |= {"name": name, "ignores_pods": bool(getattr(plugin, "ignores_pods", False))}
+    members |= {"name": name, "reads": reads_of(plugin)}
     made: Plugin = type(name, (), members)()
     return made
 

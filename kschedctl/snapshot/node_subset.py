@@ -15,25 +15,21 @@ class NodeSubset(NodeColumns):
     """The nodes of the rows (M,) of other columns, in that order. A label may keep values that none of them has."""
 
     def __init__(self, of: NodeColumns, rows: Rows) -> None:
+        super().__init__()
         self._of, self._rows = of, rows
         self._labels: dict[str, LabelColumn] = {}
         self._images: dict[str, ImageState | None] = {}
-        self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @cached_property
-    def objects(self) -> tuple[Node, ...]:  # type: ignore[override]
+    def objects(self) -> tuple[Node, ...]:
         return tuple(map(self._of.objects.__getitem__, self._rows.tolist()))
 
     @cached_property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def names(self) -> tuple[str, ...]:
         return tuple(map(self._of.names.__getitem__, self._rows.tolist()))
-
-    @cached_property
-    def index(self) -> dict[str, int]:  # type: ignore[override]
-        return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
     def unschedulable(self) -> Bools:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -82,20 +83,29 @@ class ImageState(NamedTuple):
         return int(self.sizes[0])
 
 
-class NodeColumns:
-    """N nodes. Shapes are (N,) unless said otherwise."""
+class NodeColumns(ABC):
+    """N nodes. Shapes are (N,) unless said otherwise.
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.objects = tuple(nodes)
-        self.names = tuple(node.metadata.name for node in self.objects)
-        self.index = {name: row for row, name in enumerate(self.names)}
-        self._labels: dict[str, LabelColumn] = {}
-        self._images: dict[str, ImageState | None] = {}
-        self._all_images = False
+    ``index``: the row of each name.
+    """
+
+    def __init__(self) -> None:
         self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
 
     def __len__(self) -> int:
         return len(self.objects)
+
+    @cached_property
+    @abstractmethod
+    def objects(self) -> Sequence[Node]: ...
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(node.metadata.name for node in self.objects)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
     def rows(self) -> Rows:
@@ -103,58 +113,26 @@ class NodeColumns:
         return np.arange(len(self))
 
     @cached_property
-    def unschedulable(self) -> Bools:
-        return np.array([node.spec.unschedulable for node in self.objects], np.bool_)
+    @abstractmethod
+    def unschedulable(self) -> Bools: ...
 
     @cached_property
+    @abstractmethod
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
         """The distinct lists of taints, and which of them each node has."""
-        return _distinct(node.spec.taints for node in self.objects)
 
     @cached_property
+    @abstractmethod
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and which of them each node has."""
-        return _distinct(node.status.declared_features for node in self.objects)
 
+    @abstractmethod
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """The nodes that hold each of the images; None for one that no node holds.
+        """The nodes that hold each of the images; None for one that no node holds."""
 
-        The first question is for some images alone; who asks about others asks about many, so then all are looked up.
-        """
-        unknown = set(names) - self._images.keys()
-        if unknown and not self._all_images:
-            self._all_images = bool(self._images)
-            self._images |= dict.fromkeys(unknown) | self._held(None if self._all_images else unknown)
-        return [self._images.get(name) for name in names]
-
-    def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
-        """The images that nodes hold, of all or of those that are wanted."""
-        found: dict[str, tuple[list[int], list[int]]] = {}
-        for row in self._by_name:
-            for image in self.objects[row].status.images:
-                for name in image.names if wanted is None else wanted.intersection(image.names):
-                    rows, sizes = found.setdefault(name, ([], []))
-                    if not rows or rows[-1] != row:
-                        rows.append(row)
-                        sizes.append(image.size_bytes)
-        return {
-            name: ImageState(np.array(rows, np.int32), np.array(sizes, np.int64))
-            for name, (rows, sizes) in found.items()
-        }
-
-    @cached_property
-    def _by_name(self) -> list[int]:
-        """The rows in the order in which the nodes joined."""
-        return sorted(range(len(self)), key=self.names.__getitem__)
-
+    @abstractmethod
     def label(self, key: str) -> LabelColumn:
-        """The column of one label key, built on first use."""
-        if key not in self._labels:
-            known: dict[str, int] = {}
-            found = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in found]
-            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
-        return self._labels[key]
+        """The column of one label key."""
 
     def evaluate(
         self,
@@ -186,6 +164,65 @@ class NodeColumns:
             _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
             self._groups[keys] = first.astype(np.int32), inverse.astype(np.int32)
         return self._groups[keys]
+
+
+class AllNodes(NodeColumns):
+    """The nodes of a cluster; a column is made when it is first looked at."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        super().__init__()
+        self.objects: tuple[Node, ...] = tuple(nodes)
+        self._labels: dict[str, LabelColumn] = {}
+        self._images: dict[str, ImageState | None] = {}
+        self._all_images = False
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        return np.array([node.spec.unschedulable for node in self.objects], np.bool_)
+
+    @cached_property
+    def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        return _distinct(node.spec.taints for node in self.objects)
+
+    @cached_property
+    def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        return _distinct(node.status.declared_features for node in self.objects)
+
+    def images(self, names: Collection[str]) -> list[ImageState | None]:
+        """The first question is for some images alone; who asks about others asks about many: then all are found."""
+        unknown = set(names) - self._images.keys()
+        if unknown and not self._all_images:
+            self._all_images = bool(self._images)
+            self._images |= dict.fromkeys(unknown) | self._held(None if self._all_images else unknown)
+        return [self._images.get(name) for name in names]
+
+    def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
+        """The images that nodes hold, of all or of those that are wanted."""
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for row in self._by_name:
+            for image in self.objects[row].status.images:
+                for name in image.names if wanted is None else wanted.intersection(image.names):
+                    rows, sizes = found.setdefault(name, ([], []))
+                    if not rows or rows[-1] != row:
+                        rows.append(row)
+                        sizes.append(image.size_bytes)
+        return {
+            name: ImageState(np.array(rows, np.int32), np.array(sizes, np.int64))
+            for name, (rows, sizes) in found.items()
+        }
+
+    @cached_property
+    def _by_name(self) -> list[int]:
+        """The rows in the order in which the nodes joined."""
+        return sorted(range(len(self)), key=self.names.__getitem__)
+
+    def label(self, key: str) -> LabelColumn:
+        if key not in self._labels:
+            known: dict[str, int] = {}
+            found = (node.metadata.labels.get(key) for node in self.objects)
+            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in found]
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
+        return self._labels[key]
 
 
 def _distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:

@@ -67,11 +67,14 @@ class AffinityTerm(NamedTuple):
 
 
 class PodInfo:
-    """One pod, defaulted as the API server would, and what plugins derive from it, each part on first use."""
+    """One pod, defaulted as the API server would, and what plugins derive from it, each part on first use.
 
-    def __init__(self, pod: Pod, options: Options) -> None:
-        self.pod = pod
-        self.options = options
+    ``number``: stands for all that is said here, so that what follows from it is found out once; None where no other
+    pod is known to be alike.
+    """
+
+    def __init__(self, pod: Pod, options: Options, number: int | None = None) -> None:
+        self.pod, self.options, self.number = pod, options, number
 
     @property
     def spec(self) -> PodSpec:

@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out
 from kschedctl.studies.edits.cluster_edits import added
@@ -179,7 +179,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
 
 
-def _evicts(scene: Shapes, trial: Trial, view: Snapshot, position: int) -> tuple[str, ...]:
+def _evicts(scene: Shapes, trial: Trial, view: Fork, position: int) -> tuple[str, ...]:
     """The pods that would have to go for one more; after this the view is of no use any more."""
     outcome = Simulation(scene.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
@@ -193,7 +193,7 @@ def _whole_trial(scene: Shapes, trial: Trial) -> ShapeCapacity:
     return found
 
 
-def _pods(view: Snapshot, positions: Sequence[int], repeated: bool) -> Iterator[int]:
+def _pods(view: Fork, positions: Sequence[int], repeated: bool) -> Iterator[int]:
     """The pods that there are, then ever more like the only one."""
     yield from positions
     while repeated:

@@ -12,8 +12,9 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.reports.whatif import DomainBalance, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
-from kschedctl.snapshot.snapshot import Bools, Snapshot
+from kschedctl.snapshot.nodes import Bools
 from kschedctl.studies.settling import Settled
 
 
@@ -75,14 +76,14 @@ class _Zone(NamedTuple):
     requested: dict[str, float]
 
 
-def _zone(view: Snapshot, zone: str) -> _Zone:
+def _zone(view: Fork, zone: str) -> _Zone:
     column = view.nodes.label(ZONE)
     there = column.codes == (column.values.index(zone) if zone in column.values else -2)
-    bound = view.pods.node[view.pods.node >= 0]
+    bound = view.node[view.node >= 0]
     return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
 
 
-def _share(view: Snapshot, there: Bools, name: str) -> float:
+def _share(view: Fork, there: Bools, name: str) -> float:
     """How much of what these nodes (N,) offer is requested, in percent."""
     column = view.resources[name]
     offered = int(view.allocatable[there, column].sum())

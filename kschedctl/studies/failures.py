@@ -22,7 +22,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
 from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.edits.node_edits import by_group, zone_of
 from kschedctl.studies.over_runs import over_runs
@@ -115,7 +115,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     view, (made_anew, bare) = scene.scheduler.view, _fates(scene)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
-    there = np.append(gone, False)[view.pods.node]
+    there = np.append(gone, False)[view.node]
     displaced = np.flatnonzero(there & made_anew).tolist()
     simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
     simulation.release(np.flatnonzero(there).tolist())
@@ -142,7 +142,7 @@ def _fates(scene: Scene) -> tuple[Bools, Bools]:
     return found
 
 
-def fates(view: Snapshot) -> tuple[Bools, Bools]:
+def fates(view: Fork) -> tuple[Bools, Bools]:
     """The same, looked up once for each template of pods where there are templates."""
     pods = view.pods.objects
     distinct = pods.templates if isinstance(pods, PodTable) else pods

@@ -13,21 +13,22 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
 from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.snapshot.demands import Matrix
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.snapshot import Matrix, Snapshot
 
 Rows = npt.NDArray[np.int32]
 DOMAINS_LISTED = 50
 """Of a topology with more domains only those that hold a pod are listed."""
 
 
-def nodes_of(view: Snapshot, rows: Rows) -> dict[str, int]:
+def nodes_of(view: Fork, rows: Rows) -> dict[str, int]:
     """Node -> how many of the rows (K,) it is."""
     found, counts = np.unique(rows, return_counts=True)
     return {view.nodes.names[row]: count for row, count in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
-def domain_keys(view: Snapshot, pod: Pod | None) -> list[str]:
+def domain_keys(view: Fork, pod: Pod | None) -> list[str]:
     """The topologies that matter for a pod: zones, and those of its constraints and terms; not the single hosts."""
     keys = [ZONE] if view.nodes.label(ZONE).values else []
     if pod is not None:
@@ -41,12 +42,12 @@ def domain_keys(view: Snapshot, pod: Pod | None) -> list[str]:
     return [key for key in dict.fromkeys(keys) if key != HOSTNAME]
 
 
-def per_domain(view: Snapshot, rows: Rows, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+def per_domain(view: Fork, rows: Rows, keys: Iterable[str]) -> dict[str, dict[str, int]]:
     """Topology key -> value -> how many of the rows (K,) are in that domain."""
     return {key: _counts(view, rows, key) for key in keys}
 
 
-def _counts(view: Snapshot, rows: Rows, key: str) -> dict[str, int]:
+def _counts(view: Fork, rows: Rows, key: str) -> dict[str, int]:
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
@@ -74,7 +75,7 @@ def evictions(simulation: Simulation, outcomes: Iterable[Outcome]) -> tuple[Evic
 
 def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPod:
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    row = int(pods.node[victim])
+    row = int(simulation.view.node[victim])
     fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"
     return EvictedPod(
         pod=pods.objects[victim].key,
@@ -88,7 +89,7 @@ def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPo
     )
 
 
-def headroom(view: Snapshot, before: Matrix, among: Bools | None = None) -> tuple[Headroom, ...]:
+def headroom(view: Fork, before: Matrix, among: Bools | None = None) -> tuple[Headroom, ...]:
     """Every resource that nodes offer, with what was requested ``before`` (N, R) and what is now.
 
     ``among`` (N,): the nodes of which the most that one has left is told; None: of all.

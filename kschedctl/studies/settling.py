@@ -45,7 +45,7 @@ def settle(cluster: Cluster, seed: int = 0, sampling: bool = False) -> Settled:
 def pending(simulation: Simulation) -> list[int]:
     """The pods that came without a node, still wait for one and are there to stay."""
     pods, gone = simulation.view.pods, simulation.gone
-    idle = (position for position in np.flatnonzero(pods.node < 0).tolist() if position not in gone)
+    idle = (position for position in np.flatnonzero(simulation.view.node < 0).tolist() if position not in gone)
     return [position for position in idle if _waits(pods.objects[position])]
 
 
@@ -107,11 +107,11 @@ def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
 def after(simulation: Simulation) -> Cluster:
     """The cluster as the simulation left it: pods on their new nodes, or waiting for one; others gone."""
     view = simulation.view
-    moved = np.flatnonzero(view.pods.node != simulation.scheduler.view.pods.node).tolist()
+    moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
     for position in (*moved, *simulation.gone):
         pod = view.pods.objects[position]
-        row = int(view.pods.node[position])
+        row = int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
         changes[key] = None if position in simulation.gone else _on(pod, view.nodes.names[row] if row >= 0 else "")
     return with_pods(view.cluster, changes)

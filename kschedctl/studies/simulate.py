@@ -112,7 +112,7 @@ def _workload(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlace
     view, change = simulation.view, rollout.change
     index = view.pods.index
     pods = [index[pod.key] for pod in (*change.kept, *renamed(change), *change.new)]
-    rows = view.pods.node[pods]
+    rows = view.node[pods]
     rows = rows[rows >= 0]
     template = next(iter((*change.new, *change.kept)), None)
     return reports.WorkloadPlacement(

@@ -17,8 +17,8 @@ from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import inventory_of
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 DRIVER = "gpu.example.com"
 SELECTOR = (
@@ -40,7 +40,7 @@ SIZES = [
 def main() -> None:
     print(f"{'nodes':>6} {'per node':>8} {'distinct':>8} {'feasible':>8} {'first s':>8} {'next s':>8}")
     for nodes, devices, spread in SIZES:
-        view = Snapshot(Cluster.from_objects(list(documents(nodes, devices, spread))))
+        view = Fork.of(Cluster.from_objects(list(documents(nodes, devices, spread))))
         plugin, took = DynamicResources(DynamicResourcesArgs(), Features()), []
         for position in (0, 1):
             started = time.perf_counter()

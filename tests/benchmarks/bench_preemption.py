@@ -27,7 +27,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.cycle import Cycle, Filtering, run_pre_filter
 from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scheduler" / "preemption"))
 from naive_preemption import Victims, priority_of, select_victims
@@ -119,7 +119,7 @@ class LoneNode:
         self.pods.append(pod)
 
     def fits(self) -> bool:
-        view = Snapshot(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
+        view = Fork.of(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
         pre_filter = run_pre_filter(self.cycle.framework.at("preFilter"), self.cycle.info, view)
         return bool(Filtering.of(self.cycle.framework, pre_filter, self.cycle.info, view).judge().passing[0])
 

@@ -118,14 +118,14 @@ def test_a_cycle_on_a_fork_is_one_on_the_changed_cluster(cluster, seed):
     random, fork = Random(seed), cluster.view().fork()
     for _ in range(4):
         cycle(cluster, fork)
-        bound = np.flatnonzero(fork.pods.node >= 0)
-        unbound = np.flatnonzero(fork.pods.node < 0)
+        bound = np.flatnonzero(fork.node >= 0)
+        unbound = np.flatnonzero(fork.node < 0)
         if len(bound) and random.random() < 0.5:
             fork.forget(int(random.choice(bound)))
         elif len(unbound):
             fork.assume(int(random.choice(unbound)), random.randrange(len(fork.nodes)))
     pods = []
-    for document, row in zip(cluster.pods, fork.pods.node.tolist(), strict=True):
+    for document, row in zip(cluster.pods, fork.node.tolist(), strict=True):
         place = {"nodeName": fork.nodes.names[row]} if row >= 0 else {}
         spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
         pods.append({**document, "spec": {**spec, **place}})

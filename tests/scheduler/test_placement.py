@@ -59,7 +59,7 @@ def test_a_kind_is_up_to_date_whatever_moved(seed: int) -> None:
         positions += view.clone(position, random.randint(0, 12))
     for _ in range(60):
         position = random.choice(positions)
-        if view.pods.node[position] >= 0:
+        if view.node[position] >= 0:
             view.forget(position)
             continue
         expected = run_cycle(framework(scheduler), placements.incoming(int(view.pods.info[position])), view)

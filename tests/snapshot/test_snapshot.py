@@ -110,7 +110,7 @@ def test_ended_pods_do_not_count():
 
 def test_pods_on_unknown_nodes_are_nowhere():
     view = snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
-    assert view.pods.node.tolist() == [-1]
+    assert view.node.tolist() == [-1]
     assert view.requested[0, view.resources["pods"]] == 0
 
 
@@ -187,7 +187,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
             places[name] = random.choice(view.nodes.names)
             fork.assume(position, view.nodes.index[places[name]])
     fresh = snapshot({"nodes": cluster.nodes, "pods": moved(cluster, places)})
-    assert Counter(fork.pods.node.tolist()) == Counter(fresh.pods.node.tolist())
+    assert Counter(fork.node.tolist()) == Counter(fresh.node.tolist())
     for resource in ("cpu", "pods"):
         column, own = fork.resources[resource], fresh.resources[resource]
         assert (fork.requested[:, column] == fresh.requested[:, own]).all()

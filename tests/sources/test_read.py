@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kschedctl
 from kschedctl.api.objects import Condition
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 from kschedctl.sources import json_lists
 from kschedctl.sources import read as reading
 from kschedctl.sources.collector import Collector
@@ -298,6 +298,6 @@ def test_the_snapshot_sees_no_difference() -> None:
     for document in documents:
         document["metadata"]["labels"] = {"app": "web"}
     plain, shared = Cluster.from_objects(documents), cluster_of(read(["-"], stdin=bytes_of(*documents)))
-    expected, found = Snapshot(plain).pods, Snapshot(shared).pods
-    assert found.info.tolist() == expected.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
+    expected, found = Fork.of(plain), Fork.of(shared)
+    assert found.pods.info.tolist() == expected.pods.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
     assert found.node.tolist() == expected.node.tolist()

@@ -114,7 +114,7 @@ def test_a_loss_is_a_cluster_without_the_nodes() -> None:
                 o["spec"]["nodeName"], o["status"] = "", {}
         simulation = Simulation(Scheduler(Cluster.from_objects(left)), seed=1)
         pods = simulation.view.pods
-        waiting = [int(p) for p in np.flatnonzero(pods.node < 0) if returns(pods.objects[int(p)])]
+        waiting = [int(p) for p in np.flatnonzero(simulation.view.node < 0) if returns(pods.objects[int(p)])]
         outcomes = simulation.run(waiting)
         assert found.displaced == len(waiting)
         assert found.unplaced == sum(outcome.row < 0 for outcome in outcomes)

@@ -149,14 +149,15 @@ def _nowhere_else(world: World, workload: Workload, row: int) -> bool:
 
 def order_deadlock(world: World) -> Iterator[Problem]:
     assert world.cluster is not None
-    pods = world.facts.view.pods
+    view = world.facts.view
+    pods = view.pods
     held: dict[int, list[str]] = {}
     for budget in world.cluster.pod_disruption_budgets:
         selector = compiled(budget.spec.selector)
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
-        selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (pods.node >= 0)
-        for row in np.unique(pods.node[selected]).tolist():
+        selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        for row in np.unique(view.node[selected]).tolist():
             held.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
     together: dict[tuple[str, ...], list[int]] = {}
     for row, budgets in held.items():

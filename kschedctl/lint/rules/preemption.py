@@ -38,7 +38,7 @@ def cross_node(world: World) -> Iterator[Problem]:
             if term.key == HOSTNAME or own <= 0:
                 continue
             view, mine = facts.view, _matching(world, workload, term)
-            rows = view.pods.node[mine[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
+            rows = view.node[mine[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
             rows = rows[rows >= 0]
             codes = view.nodes.label(term.key).codes
             eligible = facts.eligible(workload)
@@ -105,8 +105,9 @@ def _matching(world: World, workload: Workload, term: Term) -> Bools:
 
 def _priorities(world: World, workload: Workload, term: Term) -> Amounts:
     """The priorities of the bound pods that the term is about."""
-    pods = world.facts.view.pods
-    chosen = _matching(world, workload, term)[pods.info] & (pods.node >= 0)
+    view = world.facts.view
+    pods = view.pods
+    chosen = _matching(world, workload, term)[pods.info] & (view.node >= 0)
     return pods.priority[pods.info[chosen]]
 
 

@@ -14,7 +14,7 @@ from kschedctl.lint.world import World
 
 def unknown_scheduler(world: World) -> Iterator[Problem]:
     pods, served = world.facts.view.pods, set(world.facts.scheduler.configuration.profiles)
-    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[pods.node >= 0].tolist())}
+    served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[world.facts.view.node >= 0].tolist())}
     if not world.all_known("Pod"):
         return
     for workload in world.workloads:

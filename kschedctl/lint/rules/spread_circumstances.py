@@ -92,7 +92,8 @@ def already_violated(world: World) -> Iterator[Problem]:
             continue
         pods = facts.view.pods
         selected = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
-        rows = pods.node[selected[pods.info] & (pods.node >= 0)]
+        node = facts.view.node
+        rows = node[selected[pods.info] & (node >= 0)]
         codes = facts.view.nodes.label(spread.key).codes
         in_domain = np.bincount(codes[rows[spread.counted[rows]]], minlength=codes.max() + 1)
         counts = in_domain[np.unique(codes[spread.counted])]

@@ -10,11 +10,11 @@ from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, classes_by_resource
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 
-def claim_leans(info: PodInfo, view: Snapshot, features: Features) -> Iterator[Lean]:
+def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]:
     """The kinds of what the pod's claims and extended resources refer to, and of what else they compete with."""
     claims = {(c.metadata.namespace, c.metadata.name): c for c in view.cluster.resource_claims}
     for reference in info.spec.resource_claims:
@@ -35,7 +35,7 @@ def claim_leans(info: PodInfo, view: Snapshot, features: Features) -> Iterator[L
         yield Lean("DeviceClass", Effect.ADMITS)
 
 
-def _of_claim(claim: ResourceClaim | None, view: Snapshot, features: Features) -> Iterator[Lean]:
+def _of_claim(claim: ResourceClaim | None, view: Fork, features: Features) -> Iterator[Lean]:
     yield from _refusing("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return

@@ -24,7 +24,7 @@ from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import EXACT_COUNT
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.own_rows import NodeView
 
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a pod's claim for extended resources until it is written."""
@@ -96,7 +96,7 @@ def _request(index: int, container: Container, resource: str, device_class: Devi
 class DeviceBackedResources:
     """What the devices of a snapshot's nodes are worth as extended resources; nothing without DRAExtendedResource."""
 
-    def __init__(self, view: Snapshot, features: Features) -> None:
+    def __init__(self, view: NodeView, features: Features) -> None:
         self.view, self.features = view, features
         self.classes = classes_by_resource(view.cluster.device_classes) if features.extended_resource else {}
 

@@ -33,7 +33,7 @@ from kschedctl.scheduler.dynamic_resources.pools import (
 )
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, Expression
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.own_rows import NodeView
 
 Bools = npt.NDArray[np.bool_]
 
@@ -43,7 +43,7 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 class Inventory:
     """The devices of a snapshot under some features. Raises AllocationError where slices cannot be read."""
 
-    def __init__(self, view: Snapshot, features: Features, state: AllocatedState | None = None) -> None:
+    def __init__(self, view: NodeView, features: Features, state: AllocatedState | None = None) -> None:
         self.nodes, self.cluster, self.features = view.nodes, view.cluster, features
         self.state = gather(view.cluster.resource_claims, features.consumable_capacity) if state is None else state
         self._kind_ids: dict[bytes, int] = {}
@@ -243,7 +243,7 @@ class Inventory:
 _INVENTORIES: WeakKeyDictionary[NodeColumns, dict[Features, Inventory]] = WeakKeyDictionary()
 
 
-def inventory_of(view: Snapshot, features: Features) -> Inventory:
+def inventory_of(view: NodeView, features: Features) -> Inventory:
     """The snapshot's inventory, made on first use and shared by its forks and by the plugins that look at devices."""
     known = _INVENTORIES.setdefault(view.nodes, {})
     if features not in known or known[features].cluster is not view.cluster:

@@ -21,14 +21,14 @@ from kschedctl.scheduler.dynamic_resources.inventory import Bools
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo, amounts
-from kschedctl.snapshot.snapshot import Snapshot
 
 Refusals = list[tuple[Bools, Outcome]]
 """Nodes (N,) and what is said of them."""
 
 
-def shared_claims(evaluation: Evaluation, view: Snapshot, delta: Delta) -> Refusals:
+def shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Refusals:
     """Nodes where pods use an allocated claim of this pod that gives node resources: no two pods may share it."""
     found: Refusals = []
     looked_at = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
@@ -44,7 +44,7 @@ def shared_claims(evaluation: Evaluation, view: Snapshot, delta: Delta) -> Refus
     return found
 
 
-def _users(view: Snapshot, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
+def _users(view: Fork, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
     """(N,) each: how many pods of a node use a claim, and whether this pod is one of them."""
     pods = view.pods
     using = pods.where(lambda info: info.namespace == namespace and name in _claims_of(info.pod))
@@ -58,7 +58,7 @@ def _claims_of(pod: Pod) -> set[str]:
     return {status.resource_claim_name for status in pod.status.node_allocatable_resource_claim_statuses}
 
 
-def lacking(evaluation: Evaluation, info: PodInfo, view: Snapshot, delta: Delta) -> Refusals:
+def lacking(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Refusals:
     """Nodes that pass otherwise and have no room for what the pod's devices take of node resources."""
     by_outcome: dict[int, list[int]] = {}
     for row, outcome in enumerate(evaluation.outcomes):

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod, PodGroup, ResourceClaim
 from kschedctl.scheduler.dynamic_resources.claims import NOT_CREATED_YET, NOT_FOUND, UNSUPPORTED, ClaimError, pod_group
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
@@ -29,7 +29,7 @@ def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
     raise ClaimError(f'podgroup.{SCHEDULING_GROUP} "{name}" not found')
 
 
-def can_be_unreserved(pod: Pod, inventory: Inventory, view: Snapshot) -> bool:
+def can_be_unreserved(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     """Whether some claim is reserved for the pod's group while no pod of the group has a node.
 
     Raises ClaimError, and PluginError for a claim of the group that is not there.
@@ -40,7 +40,7 @@ def can_be_unreserved(pod: Pod, inventory: Inventory, view: Snapshot) -> bool:
     members = view.pods.where(
         lambda info: info.namespace == pod.metadata.namespace and pod_group(info.pod) == pod_group(pod)
     )
-    if (members[view.pods.info] & (view.pods.node >= 0)).any():
+    if (members[view.pods.info] & (view.node >= 0)).any():
         return False
     return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _claims(group, inventory))
 

@@ -16,8 +16,8 @@ from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidates, Choice, choose
 from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -51,10 +51,10 @@ class DefaultPreemption:
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self.args = args
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean("PodDisruptionBudget", Effect.VICTIMS)
 
-    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Upstream holds a pod back while evictions for it are under way, which no snapshot shows."""
         return SUCCESS
 

@@ -20,6 +20,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PostFilterResult,
     PreFilterResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -29,8 +30,8 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
@@ -57,17 +58,17 @@ class DynamicResources:
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.binding_timeout = float(args.binding_timeout or 0)
         self.features = features
-        self.ignores_pods = not features.node_allocatable
+        self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
         self._latest: tuple[PodInfo, Inventory, Evaluation | None] | None = None  # Score wants what PreFilter found
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         if not view.cluster.gaps:
             return
         from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
 
         yield from claim_leans(info, view, self.features)
 
-    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         if not info.spec.resource_claims:
             return SUCCESS
         from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
@@ -78,14 +79,14 @@ class DynamicResources:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:
             evaluation = self._evaluation(info, view)
         except ClaimError as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         return PRE_FILTER_SKIP if evaluation is None else PreFilterResult(state=evaluation)
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         evaluation: Evaluation = required_state(state, "not found")
         undecided = np.ones(len(view.nodes), np.bool_)
         if self.features.node_allocatable:
@@ -122,7 +123,7 @@ class DynamicResources:
                 return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
         return _unschedulable(STILL_NOT_SCHEDULABLE)
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         try:
             evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
         except ClaimError as error:  # PreFilter refuses such a pod, but a kind of pod is scored all the same
@@ -134,14 +135,14 @@ class DynamicResources:
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)
 
-    def allocations(self, info: PodInfo, view: Snapshot, state: Any, row: int) -> list[dict[str, Any]]:
+    def allocations(self, info: PodInfo, view: Fork, state: Any, row: int) -> list[dict[str, Any]]:
         """What each of the pod's unallocated claims would get on a node that passes, as their status would show it."""
         evaluation: Evaluation | None = state
         found = evaluation.allocations(row) if evaluation else []
         plain: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(found))
         return plain
 
-    def _evaluation(self, info: PodInfo, view: Snapshot) -> Evaluation | None:
+    def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""
         extended = self.features.extended_resource and view.cluster.device_classes
         if not (info.spec.resource_claims or extended or self.features.workload_claims):

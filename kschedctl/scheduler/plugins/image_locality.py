@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads, Rows, Scores
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 _MEBIBYTE = 1024 * 1024
 MIN_THRESHOLD = 23 * _MEBIBYTE
@@ -22,9 +22,9 @@ class ImageLocality:
     """
 
     name = "ImageLocality"
-    ignores_pods = True
+    reads = Reads.NODES
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
         images = [c.image for c in containers] + [v.image.reference for v in info.spec.volumes if v.image]
         names = [normalized_image_name(image) for image in images]

@@ -21,6 +21,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PreFilterResult,
     PreScoreResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -30,8 +31,9 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
-from kschedctl.snapshot.snapshot import Counts, Snapshot
+from kschedctl.snapshot.trail import Counts
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -58,22 +60,21 @@ class TopologyCounts:
     counts: Mapping[str, Counts]
 
     @classmethod
-    def of(
-        cls, what: str, info: PodInfo, view: Snapshot, weights: Callable[[], Mapping[str, Weights]]
-    ) -> TopologyCounts:
+    def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
         """``what`` names the weights of this incoming pod among its others."""
-        found = view.memo((InterPodAffinity.name, what, info), weights)
+        found = view.memo((InterPodAffinity.name, what), weights, info)
         counts = {}
         for key in found:
-            name = (InterPodAffinity.name, what, info, key)
-            counts[key] = np.append(view.tally(name, partial(found.__getitem__, key), view.nodes.label(key)), 0)
+            weigh = partial(found.__getitem__, key)
+            summed = view.tally((InterPodAffinity.name, what, key), weigh, view.nodes.label(key), info)
+            counts[key] = np.append(summed, 0)
         return cls(found, counts)
 
     @property
     def empty(self) -> bool:
         return not any(counts.any() for counts in self.counts.values())
 
-    def at_nodes(self, key: str, view: Snapshot, delta: Delta) -> Counts:
+    def at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
         """(N,): the count in each node's domain of this key under the hypothesis; 0 where the label is missing."""
         column = view.nodes.label(key)
         here = column.at_nodes(self.counts[key])
@@ -81,7 +82,7 @@ class TopologyCounts:
             here = np.where(column.present, here + delta.sums(self.weights[key], len(view.nodes)), 0)
         return here
 
-    def vanishes(self, view: Snapshot, delta: Delta) -> Bools:
+    def vanishes(self, view: Fork, delta: Delta) -> Bools:
         """(N,): no pod is counted anywhere under the node's hypothesis."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
@@ -115,7 +116,7 @@ class InterPodAffinity:
     def __init__(self, args: InterPodAffinityArgs, as_documented: bool = False) -> None:
         self.args, self.as_documented = args, as_documented
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""
 
         def running(*of: str) -> Iterator[AffinityTerm]:
@@ -131,7 +132,7 @@ class InterPodAffinity:
 
     # -- Filter --------------------------------------------------------------------------------------------------
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
         affinity = self._unrolled(info.required_affinity, view)
@@ -142,7 +143,7 @@ class InterPodAffinity:
 
         existing = TopologyCounts.of("existing", info, view, against)
         if existing.empty and not affinity and not anti_affinity:
-            return PreFilterResult(SKIP, for_good=not existing.counts)
+            return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
         state = FilterState(
             affinity,
             anti_affinity,
@@ -152,7 +153,7 @@ class InterPodAffinity:
         )
         return PreFilterResult(state=state)
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         found: FilterState = required_state(
             state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found'
         )
@@ -166,18 +167,18 @@ class InterPodAffinity:
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
-        matches, weights = view.memo((self.name, self._own("terms"), info), lambda: self._score_weights(info, view))
+        matches, weights = view.memo((self.name, self._own("terms")), lambda: self._score_weights(info, view), info)
         if TopologyCounts.of(self._own("matches"), info, view, lambda: matches).empty:
-            return PreScoreResult(skip=True, for_good=not matches)
+            return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
         return PreScoreResult(TopologyCounts.of(self._own("score"), info, view, lambda: weights))
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         counts: TopologyCounts = required_state(
             state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
         )
@@ -192,7 +193,7 @@ class InterPodAffinity:
             return np.zeros_like(scores)
         return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)
 
-    def _score_weights(self, info: PodInfo, view: Snapshot) -> tuple[dict[str, Weights], dict[str, Weights]]:
+    def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         """Topology key -> (T,), for a pod of each kind: how many terms match it, and what they add to the score."""
         matches: dict[str, Weights] = {}
         weights: dict[str, Weights] = {}
@@ -201,7 +202,7 @@ class InterPodAffinity:
                 found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += amount
         return matches, weights
 
-    def _score_terms(self, info: PodInfo, view: Snapshot) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
+    def _score_terms(self, info: PodInfo, view: Fork) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
         """Terms with the kinds of pod on whose node they count, and the weight with which they do."""
         for sign, own in ((1, info.preferred_affinity), (-1, info.preferred_anti_affinity)):
             for term in self._unrolled(own, view):
@@ -225,7 +226,7 @@ class InterPodAffinity:
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
-    def _unrolled(self, terms: Iterable[AffinityTerm], view: Snapshot) -> tuple[AffinityTerm, ...]:
+    def _unrolled(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
         return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
 
     def _own(self, what: str) -> str:
@@ -233,7 +234,7 @@ class InterPodAffinity:
         return f"{what} as documented" if self.as_documented else what
 
 
-def _terms_against(info: PodInfo, view: Snapshot, of: str) -> Iterator[tuple[AffinityTerm, int]]:
+def _terms_against(info: PodInfo, view: Fork, of: str) -> Iterator[tuple[AffinityTerm, int]]:
     """The terms of the cluster's pods that match this pod, each with the kind of pod that has it."""
     namespace_labels = view.namespace_labels.get(info.namespace, {})
     for term, position in view.pods.affinity_terms(of, info.namespace):
@@ -241,13 +242,13 @@ def _terms_against(info: PodInfo, view: Snapshot, of: str) -> Iterator[tuple[Aff
             yield term, position
 
 
-def _selected(term: AffinityTerm, view: Snapshot) -> Bools:
+def _selected(term: AffinityTerm, view: Fork) -> Bools:
     """(T,): the pods that one of the incoming pod's terms, its namespaces unrolled, is about."""
     anywhere = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
     return view.pods.matching(term.selector, None if anywhere else term.namespaces)
 
 
-def _weights(matches: Iterable[tuple[AffinityTerm, Kinds]], view: Snapshot) -> dict[str, Weights]:
+def _weights(matches: Iterable[tuple[AffinityTerm, Kinds]], view: Fork) -> dict[str, Weights]:
     """Topology key -> (T,): how many of the terms with that key a pod of each kind counts for."""
     weights: dict[str, Weights] = {}
     for term, kinds in matches:
@@ -255,12 +256,12 @@ def _weights(matches: Iterable[tuple[AffinityTerm, Kinds]], view: Snapshot) -> d
     return weights
 
 
-def _weights_of_each(terms: Iterable[AffinityTerm], view: Snapshot) -> dict[str, Weights]:
+def _weights_of_each(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
     """Each term counts the pods that it selects."""
     return _weights(((term, _selected(term, view)) for term in terms), view)
 
 
-def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Snapshot) -> dict[str, Weights]:
+def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
     """Each term counts the pods that all terms select."""
     if not terms:
         return {}
@@ -268,7 +269,7 @@ def _weights_of_all(terms: tuple[AffinityTerm, ...], view: Snapshot) -> dict[str
     return _weights(((term, selected) for term in terms), view)
 
 
-def _any_positive(counts: TopologyCounts, view: Snapshot, delta: Delta) -> Bools:
+def _any_positive(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """(N,): a term was matched in some topology that the node is part of."""
     found = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
@@ -276,7 +277,7 @@ def _any_positive(counts: TopologyCounts, view: Snapshot, delta: Delta) -> Bools
     return found
 
 
-def _affinity_met(state: FilterState, info: PodInfo, view: Snapshot, delta: Delta) -> Bools:
+def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
     """(N,): every term has a pod in the node's topology; or the pod is the first of a group that wants itself."""
     labelled = np.ones(len(view.nodes), np.bool_)
     company = np.ones(len(view.nodes), np.bool_)
@@ -291,7 +292,7 @@ def _affinity_met(state: FilterState, info: PodInfo, view: Snapshot, delta: Delt
     return labelled & (company | state.affinity.vanishes(view, delta))
 
 
-def _affinity_fact(state: FilterState, view: Snapshot) -> Callable[[int], str]:
+def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], str]:
     def fact(row: int) -> str:
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
@@ -305,15 +306,15 @@ def _affinity_fact(state: FilterState, view: Snapshot) -> Callable[[int], str]:
     return fact
 
 
-def _pod_fact(counts: TopologyCounts, view: Snapshot) -> Callable[[int], str]:
+def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], str]:
     """Names one pod that stands against the incoming one, in the topology that it is in."""
 
     @cache
     def first_pods(key: str) -> dict[int, tuple[int, int]]:
         """Domain -> the first pod that counts there, and how many there are."""
         column = view.nodes.label(key)
-        pods = np.flatnonzero((view.pods.node >= 0) & (counts.weights[key][view.pods.info] > 0))
-        domains, first, number = np.unique(column.codes[view.pods.node[pods]], return_index=True, return_counts=True)
+        pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
+        domains, first, number = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
         return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
 
     def fact(row: int) -> str:

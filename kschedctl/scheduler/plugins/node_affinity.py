@@ -25,6 +25,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PreFilterResult,
     PreScoreResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -32,8 +33,8 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -49,7 +50,7 @@ class NodeAffinity:
     """
 
     name = "NodeAffinity"
-    ignores_pods = True
+    reads = Reads.NODES
 
     def __init__(self, added: NodeAffinityTerms | None) -> None:
         required = added.required_during_scheduling_ignored_during_execution if added else None
@@ -57,7 +58,7 @@ class NodeAffinity:
         self.added_required = compile_node_selector(required) if required else None
         self.added_preferred = compile_preferred_terms(preferred) if preferred else None
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         terms = _required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
@@ -67,7 +68,7 @@ class NodeAffinity:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
         return PreFilterResult(node_names=names, state=state)
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         allowed = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
             added = self.added_required
@@ -77,7 +78,7 @@ class NodeAffinity:
         matched = matching_nodes(required, view)
         yield Rejection(allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _describe(info.spec, view, int(row)))
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         preferred = _preferred_terms(info.spec)
         if not preferred and self.added_preferred is None:
             return PRE_SCORE_SKIP
@@ -86,7 +87,7 @@ class NodeAffinity:
         except NodeSelectorError as error:
             raise PluginError(str(error)) from None
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         if state is None:
             state = self.pre_score(info, view, rows).state
         total = np.zeros(len(rows), np.int64)
@@ -99,7 +100,7 @@ class NodeAffinity:
         return normalize_by_max(scores)
 
 
-def matching_nodes(required: RequiredNodeAffinity, view: Snapshot) -> Bools:
+def matching_nodes(required: RequiredNodeAffinity, view: Fork) -> Bools:
     """(N,): the nodes that a pod's own selector and required terms match; terms that cannot be parsed match none."""
 
     def match(labels: Mapping[str, str], name: str) -> bool:
@@ -133,7 +134,7 @@ def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _describe(spec: PodSpec, view: Snapshot, row: int) -> str:
+def _describe(spec: PodSpec, view: Fork, row: int) -> str:
     """What the node lacks of the pod's nodeSelector; else of each of its terms."""
     labels = view.nodes.objects[row].metadata.labels
     wrong = [

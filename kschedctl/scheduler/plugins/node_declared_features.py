@@ -9,10 +9,10 @@ import numpy as np
 
 from kschedctl.api.objects import PodSpec
 from kschedctl.scheduler.facts import FeaturesNotDeclared
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, required_state
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) didn't match Pod's required features"
 
@@ -24,16 +24,16 @@ class NodeDeclaredFeatures:
     """
 
     name = "NodeDeclaredFeatures"
-    ignores_pods = True
+    reads = Reads.NODES
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         needed = required_features(info.spec)
         return PreFilterResult(state=needed) if self.enabled and needed else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if not self.enabled:
             return
         needed = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')

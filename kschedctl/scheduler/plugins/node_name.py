@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from kschedctl.scheduler.facts import AnotherNodeNamed
-from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework import Code, Reads, Rejection
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) didn't match the requested node name"
 
@@ -23,9 +23,9 @@ class NodeName:
     """
 
     name = "NodeName"
-    ignores_pods = True
+    reads = Reads.NODES
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         wanted = info.spec.node_name
         if wanted:
             others = np.ones(len(view.nodes), np.bool_)

@@ -17,8 +17,8 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -32,10 +32,10 @@ class NodePorts:
 
     name = "NodePorts"
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult(state=info.host_ports) if info.host_ports else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         wanted = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         held = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         refused = np.zeros(len(view.nodes), np.bool_)
@@ -45,7 +45,7 @@ class NodePorts:
         yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, row))
 
 
-def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
+def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:
     """(N,): the nodes where the port is held; under a hypothesis the last pod with it to come or go decides."""
     holding = view.memo(("NodePorts", port), lambda: view.pods.where(lambda info: port in info.host_ports))
     held = view.tally(("NodePorts", port), lambda: holding.astype(np.int64)) > 0
@@ -54,7 +54,7 @@ def _holders(port: HostPort, view: Snapshot, delta: Delta) -> Bools:
     return held
 
 
-def _holder(wanted: tuple[HostPort, ...], view: Snapshot, row: int) -> HostPortHeld:
+def _holder(wanted: tuple[HostPort, ...], view: Fork, row: int) -> HostPortHeld:
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(mine) for mine in wanted):

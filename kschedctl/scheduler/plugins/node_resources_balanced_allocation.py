@@ -9,10 +9,18 @@ import numpy as np
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Rows, Scores, UpstreamFault
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_SCORE_SKIP,
+    PreScoreResult,
+    Reads,
+    Rows,
+    Scores,
+    UpstreamFault,
+)
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
+from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 CRASH = (
     "kube-scheduler 1.36 crashes when its NodeResourcesBalancedAllocation scores {}, which DeviceClass {} backs by"
@@ -27,15 +35,16 @@ class NodeResourcesBalancedAllocation:
     """
 
     name = "NodeResourcesBalancedAllocation"
+    reads = Reads.OWN_ROW
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.resources, self.features = args.resources, features
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
         requests = pod_amounts(info, self.resources, info.options)
         return PreScoreResult(requests) if any(requests) else PRE_SCORE_SKIP
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
         requests = pod_amounts(info, self.resources, info.options) if state is None else state
         if not any(requests):
             return np.zeros(len(rows), np.int64)

@@ -16,6 +16,7 @@ from kschedctl.scheduler.framework import (
     Code,
     PreFilterResult,
     PreScoreResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -23,8 +24,8 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -37,15 +38,16 @@ class NodeResourcesFit:
     """
 
     name = "NodeResourcesFit"
+    reads = Reads.OWN_ROW
 
     def __init__(self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.args, self.features = args, features
         self.strategy = args.scoring_strategy
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult:
         return PreFilterResult(state=info.incoming_requests)
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: NodeView, state: Any, delta: Delta) -> Iterator[Rejection]:
         requests: dict[str, int] = required_state(
             state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found'
         )
@@ -67,10 +69,10 @@ class NodeResourcesFit:
             if request > 0 and not self._ignored(name):
                 yield from _insufficient(name, request, usage, devices.backs(name))
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
         return PreScoreResult(self._requests(info))
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
         requests = self._requests(info) if state is None else state
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
         devices = DeviceBackedResources(view, self.features)

@@ -8,10 +8,10 @@ from typing import Any
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import tolerated
 from kschedctl.scheduler.facts import Cordoned
-from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.scheduler.framework import Code, Reads, Rejection
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) were unschedulable"
 TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -24,11 +24,11 @@ class NodeUnschedulable:
     """
 
     name = "NodeUnschedulable"
-    ignores_pods = True
+    reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if not tolerated(info.spec.tolerations, TAINT, comparison_operators=self.comparison_operators):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())

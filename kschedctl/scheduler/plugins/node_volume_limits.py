@@ -23,8 +23,8 @@ from kschedctl.scheduler.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) exceed max volume count"
 OF_OTHERS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
@@ -43,7 +43,7 @@ class NodeVolumeLimits:
     def __init__(self, limit_scaling: bool = False) -> None:
         self.limit_scaling = limit_scaling
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Where some node limits a driver, the volumes of its other pods count too."""
         if not any(map(_may_attach, info.spec.volumes)):
             return
@@ -53,16 +53,16 @@ class NodeVolumeLimits:
         for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
             yield Lean(kind, Effect.REFUSES)
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult() if any(map(_may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         found = listers(view)
         for migrated, rows in ((True, found.csi_nodes.present), (False, ~found.csi_nodes.present)):
             if rows.any():
                 yield from self._filter(info, view, rows, migrated, delta)
 
-    def _filter(self, info: PodInfo, view: Snapshot, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
+    def _filter(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
         """The answer for nodes that all have, or all lack, a CSINode."""
         found = listers(view)
         try:

@@ -40,10 +40,11 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Counts, Snapshot
+from kschedctl.snapshot.trail import Counts
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = REASON + " (missing required label)"
@@ -121,7 +122,7 @@ class PodTopologySpread:
         self.inclusion_policies = inclusion_policies
         self.comparison_operators = comparison_operators
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Default constraints count the pods that services and the owner select."""
         if info.spec.topology_spread_constraints or not self.defaults:
             return
@@ -131,7 +132,7 @@ class PodTopologySpread:
 
     # -- Filter --------------------------------------------------------------------------------------------------
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:
             constraints = self.constraints(info, view, HARD)
         except SelectorError as error:
@@ -140,7 +141,7 @@ class PodTopologySpread:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=[self.spread(c, constraints, info, view) for c in constraints])
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         spreads: list[Spread] = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         passing = np.ones(len(view.nodes), np.bool_)
         for spread in spreads:
@@ -156,7 +157,7 @@ class PodTopologySpread:
                 yield Rejection(uneven, Code.UNSCHEDULABLE, REASON, _uneven(spread, here, minimum, skew), excess)
                 passing &= ~uneven
 
-    def spread(self, constraint: Constraint, among: list[Constraint], info: PodInfo, view: Snapshot) -> Spread:
+    def spread(self, constraint: Constraint, among: list[Constraint], info: PodInfo, view: Fork) -> Spread:
         """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
         column = view.nodes.label(constraint.topology_key)
 
@@ -165,11 +166,11 @@ class PodTopologySpread:
             domains = _less(column, nodes)
             return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
 
-        key = (self.name, "eligible", info, constraint)
-        nodes, exists, domains = view.memo(key, eligible)
+        key = (self.name, "eligible", constraint)
+        nodes, exists, domains = view.memo(key, eligible, info)
         return Spread(constraint, column, nodes, exists, _matching_pods(constraint, info, view, domains, key).copy())
 
-    def included(self, constraint: Constraint, info: PodInfo, view: Snapshot) -> Bools:
+    def included(self, constraint: Constraint, info: PodInfo, view: Fork) -> Bools:
         """(N,): the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
@@ -199,11 +200,11 @@ class PodTopologySpread:
 
     # -- constraints ---------------------------------------------------------------------------------------------
 
-    def constraints(self, info: PodInfo, view: Snapshot, action: str) -> list[Constraint]:
+    def constraints(self, info: PodInfo, view: Fork, action: str) -> list[Constraint]:
         """The pod's own constraints with this action, else the profile's defaults. Raises SelectorError."""
-        return view.memo((self.name, action, info), lambda: self._constraints(info, view, action))
+        return view.memo((self.name, action), lambda: self._constraints(info, view, action), info)
 
-    def _constraints(self, info: PodInfo, view: Snapshot, action: str) -> list[Constraint]:
+    def _constraints(self, info: PodInfo, view: Fork, action: str) -> list[Constraint]:
         if info.spec.topology_spread_constraints:
             return self._complete(info.spec.topology_spread_constraints, info, action)
         constraints = self._complete(self.defaults, info, action)
@@ -240,7 +241,7 @@ class PodTopologySpread:
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         try:
             constraints = self.constraints(info, view, SOFT)
         except SelectorError as error:
@@ -250,7 +251,7 @@ class PodTopologySpread:
         own = bool(info.spec.topology_spread_constraints)
         complete = np.ones(len(view.nodes), np.bool_)
         if own or not self.system_defaulted:
-            complete = view.memo((self.name, "complete", info), lambda: _has_all_keys(constraints, view))
+            complete = view.memo((self.name, "complete"), lambda: _has_all_keys(constraints, view), info)
         scored = rows if complete.all() else rows[complete[rows]]
         score = np.zeros(len(view.nodes), np.float64)
         for constraint in constraints:
@@ -259,7 +260,7 @@ class PodTopologySpread:
             return PreScoreResult((round_half_away(score if rows is view.nodes.rows else score[rows]), None))
         return PreScoreResult((round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]))
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         scores: Scores = required_state(state, 'error reading "PreScorePodTopologySpread" from cycleState: not found')[
             0
         ]
@@ -278,7 +279,7 @@ class PodTopologySpread:
         return normalized if ignored is None else np.where(ignored, 0, normalized)
 
     def _score(
-        self, constraint: Constraint, info: PodInfo, view: Snapshot, scored: Rows, complete: Bools
+        self, constraint: Constraint, info: PodInfo, view: Fork, scored: Rows, complete: Bools
     ) -> npt.NDArray[np.float64]:
         """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
         column = view.nodes.label(constraint.topology_key)
@@ -291,8 +292,8 @@ class PodTopologySpread:
                 every = _with_unlabelled(column)
                 return every, _less(every, complete & self.included(constraint, info, view))
 
-            key = (self.name, "domains", info, constraint)
-            domains, counting = view.memo(key, labelled)
+            key = (self.name, "domains", constraint)
+            domains, counting = view.memo(key, labelled, info)
             size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
             counts = _matching_pods(constraint, info, view, counting, key)
             value = domains.at_nodes(counts * np.log(float(size + 2)) + least)
@@ -305,7 +306,7 @@ def _less(domains: Domains, counting: Bools) -> Domains:
 
 
 def _matching_pods(
-    constraint: Constraint, info: PodInfo, view: Snapshot, domains: Domains | None = None, key: Hashable = None
+    constraint: Constraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
     """The pods that count: of the pod's namespace, selected, not terminating; an empty selector counts none.
 
@@ -318,10 +319,11 @@ def _matching_pods(
         selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int64)
 
-    return view.tally((PodTopologySpread.name, constraint.selector, info.namespace, key), weights, domains)
+    name = (PodTopologySpread.name, constraint.selector, info.namespace, key)
+    return view.tally(name, weights, domains, None if key is None else info)
 
 
-def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta) -> Counts | None:
+def _change(spread: Spread, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
     """(N,): by how much the count of each node's domain changes; here upstream counts terminating pods, too."""
     if not delta:
         return None
@@ -329,7 +331,7 @@ def _change(spread: Spread, info: PodInfo, view: Snapshot, delta: Delta) -> Coun
     return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
 
 
-def _has_all_keys(constraints: Sequence[Constraint], view: Snapshot) -> Bools:
+def _has_all_keys(constraints: Sequence[Constraint], view: Fork) -> Bools:
     """(N,): the nodes that have the topology labels of all constraints."""
     complete = np.ones(len(view.nodes), np.bool_)
     for constraint in constraints:

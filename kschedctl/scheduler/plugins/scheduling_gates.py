@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 
 class SchedulingGates:
@@ -15,7 +15,7 @@ class SchedulingGates:
 
     name = "SchedulingGates"
 
-    def pre_enqueue(self, info: PodInfo, view: Snapshot) -> Status:
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         gates = [gate.name for gate in info.spec.scheduling_gates]
         if not gates:
             return SUCCESS

@@ -13,6 +13,7 @@ from kschedctl.scheduler.facts import UntoleratedTaint
 from kschedctl.scheduler.framework import (
     Code,
     PreScoreResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -20,8 +21,8 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) had untolerated taint(s)"
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
@@ -35,12 +36,12 @@ class TaintToleration:
     """
 
     name = "TaintToleration"
-    ignores_pods = True
+    reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         taint_sets, taint_set = view.nodes.taint_sets
         untolerated = [
             find_untolerated(
@@ -51,10 +52,10 @@ class TaintToleration:
         refused = np.array([taint is not None for taint in untolerated], np.bool_)
         yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _fact(untolerated[taint_set[row]]))
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, taint_set = view.nodes.taint_sets
         counts = [

@@ -19,6 +19,7 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PreFilterResult,
     PreScoreResult,
+    Reads,
     Rejection,
     Rows,
     Scores,
@@ -39,8 +40,8 @@ from kschedctl.scheduler.volumes.listers import (
 )
 from kschedctl.scheduler.volumes.matching import NONE
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -76,17 +77,17 @@ class VolumeBinding:
     """
 
     name = "VolumeBinding"
-    ignores_pods = True
+    reads = Reads.NODES
 
     def __init__(self, shape: Sequence[UtilizationShapePoint] | None = None, attributes_class: bool = True) -> None:
         scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
         self.points = [(point.utilization, point.score * scale) for point in shape or ()]
         self.attributes_class = attributes_class
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         found = listers(view)
         try:
             claims = [_usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
@@ -100,7 +101,7 @@ class VolumeBinding:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
         return PreFilterResult(state=BindingState(sorted_claims, found, self.attributes_class))
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
@@ -121,7 +122,7 @@ class VolumeBinding:
                 lambda row, describe=describe: describe(volumes, int(row)),  # type: ignore[misc]
             )
 
-    def bindings(self, info: PodInfo, view: Snapshot, state: Any, row: int) -> NodeVolumes:
+    def bindings(self, info: PodInfo, view: Fork, state: Any, row: int) -> NodeVolumes:
         """What would be bound and provisioned on a node that passes; ``state`` is what ``pre_filter`` left."""
         if state is None:
             return NodeVolumes({}, ())
@@ -130,10 +131,10 @@ class VolumeBinding:
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
-    def pre_score(self, info: PodInfo, view: Snapshot, rows: Rows) -> PreScoreResult:
+    def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         return PreScoreResult(self.pre_filter(info, view).state) if self.points else PRE_SCORE_SKIP
 
-    def score(self, info: PodInfo, view: Snapshot, state: Any, rows: Rows) -> Scores:
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         if state is None or not self.points:
             return np.zeros(len(rows), np.int64)
         return score_by_capacity(self.points, state.volumes, rows)

@@ -14,8 +14,8 @@ from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON_DISK = "node(s) had no available disk"
 REASON_READ_WRITE_ONCE_POD = (
@@ -40,10 +40,10 @@ class VolumeRestrictions:
 
     name = "VolumeRestrictions"
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:
             claims = frozenset(_exclusive_claims(info, listers(view)))
         except NotFoundError as missing:
@@ -53,7 +53,7 @@ class VolumeRestrictions:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=RestrictionState(claims, conflicts))
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         holders = _holders(info, view)
         mounted = view.count_by_node(holders) + delta.counts(holders, len(view.nodes)) > 0
         yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _disk_fact(info, view, int(row)))
@@ -76,13 +76,13 @@ def _claim_names(info: PodInfo) -> list[str]:
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
 
-def _users(namespace: str, claim: str, view: Snapshot) -> Bools:
+def _users(namespace: str, claim: str, view: Fork) -> Bools:
     """(P,): the pods on nodes that use a claim."""
     kinds = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
-    return kinds[view.pods.info] & (view.pods.node >= 0)
+    return kinds[view.pods.info] & (view.node >= 0)
 
 
-def _change(claims: frozenset[str], view: Snapshot, delta: Delta) -> npt.NDArray[np.int64]:
+def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
     """(N,): by how much the uses of the claims change on each node."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
@@ -97,7 +97,7 @@ def _is_restricted(volume: Volume) -> bool:
     return any(source is not None for source in sources)
 
 
-def _holders(info: PodInfo, view: Snapshot) -> Bools:
+def _holders(info: PodInfo, view: Fork) -> Bools:
     """(T,): the kinds of pods that have a disk of this one in the way."""
     if not any(map(_is_restricted, info.spec.volumes)):
         return np.zeros(len(view.pods.infos), np.bool_)
@@ -129,16 +129,16 @@ def _shared_disk(mine: Volume, other: Volume) -> str | None:
     return None
 
 
-def _disk_fact(info: PodInfo, view: Snapshot, row: int) -> str:
-    for position in np.flatnonzero(view.pods.node == row).tolist():
+def _disk_fact(info: PodInfo, view: Fork, row: int) -> str:
+    for position in np.flatnonzero(view.node == row).tolist():
         if disk := _conflict(info, view.pods.infos[view.pods.info[position]]):
             return f"{disk} is mounted by {view.pods.objects[position].key}"
     return "the disk is mounted by a nominated pod"
 
 
-def _claim_fact(info: PodInfo, state: RestrictionState, view: Snapshot) -> str:
+def _claim_fact(info: PodInfo, state: RestrictionState, view: Fork) -> str:
     for name in sorted(state.claims):
         for position in np.flatnonzero(_users(info.namespace, name, view)).tolist():
-            user, node = view.pods.objects[position].key, view.nodes.names[view.pods.node[position]]
+            user, node = view.pods.objects[position].key, view.nodes.names[view.node[position]]
             return f"claim {info.namespace}/{name} is used by {user} on {node}"
     return "the claim is used by a nominated pod"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -21,9 +21,9 @@ from kschedctl.scheduler.volumes.listers import (
     listers,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 REASON = "node(s) had no available volume zone"
 REASON_NO_CLAIM_NAME = "PersistentVolumeClaim had no name"
@@ -55,19 +55,19 @@ class VolumeZone:
     """
 
     name = "VolumeZone"
-    ignores_pods = True
+    reads = Reads.NODES
 
-    def leans(self, info: PodInfo, view: Snapshot) -> Iterator[Lean]:
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
 
-    def pre_filter(self, info: PodInfo, view: Snapshot) -> PreFilterResult:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:
             found = _volume_topologies(info, listers(view))
         except (NotFoundError, UnboundError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
         return PreFilterResult(state=found) if found else PRE_FILTER_SKIP
 
-    def filter(self, info: PodInfo, view: Snapshot, state: Any, delta: Delta) -> Iterator[Rejection]:
+    def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if state is None:  # without PreFilter the volumes are looked up here
             result = self.pre_filter(info, view)
             for reason in result.status.reasons:

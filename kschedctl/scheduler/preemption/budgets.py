@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.scheduler.preemption.dry_run import budgets_of
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 
 class Budgets:
     """The budgets of a fork, kept in its cluster. By ``namespace/name``."""
 
-    def __init__(self, view: Snapshot) -> None:
+    def __init__(self, view: Fork) -> None:
         self.view = view
         self._spare = {key_of(pdb): spare(pdb) for pdb in view.cluster.pod_disruption_budgets}
 

@@ -12,7 +12,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 Positions = npt.NDArray[np.int64]
 Costs = npt.NDArray[np.int64]
@@ -87,23 +87,23 @@ class Choice:
     decided_by: str
 
 
-def _violations(view: Snapshot, among: Candidates) -> Costs:
+def _violations(view: Fork, among: Candidates) -> Costs:
     return np.add.reduceat(among.violating.astype(np.int64), among.starts[:-1])
 
 
-def _highest_priority(view: Snapshot, among: Candidates) -> Costs:
+def _highest_priority(view: Fork, among: Candidates) -> Costs:
     return _priorities(view, among)[among.starts[:-1]]
 
 
-def _sum_of_priorities(view: Snapshot, among: Candidates) -> Costs:
+def _sum_of_priorities(view: Fork, among: Candidates) -> Costs:
     return np.add.reduceat(_priorities(view, among) + PRIORITY_OFFSET, among.starts[:-1])
 
 
-def _number(view: Snapshot, among: Candidates) -> Costs:
+def _number(view: Fork, among: Candidates) -> Costs:
     return among.sizes
 
 
-def _latest_start(view: Snapshot, among: Candidates) -> Costs:
+def _latest_start(view: Fork, among: Candidates) -> Costs:
     """The earliest start among the victims of the highest priority, negated: the latest of them wins."""
     priorities = _priorities(view, among)
     highest = np.repeat(np.maximum.reduceat(priorities, among.starts[:-1]), among.sizes)
@@ -111,11 +111,11 @@ def _latest_start(view: Snapshot, among: Candidates) -> Costs:
     return -np.minimum.reduceat(start, among.starts[:-1])
 
 
-def _priorities(view: Snapshot, among: Candidates) -> Costs:
+def _priorities(view: Fork, among: Candidates) -> Costs:
     return view.pods.priority[view.pods.info[among.victims]]
 
 
-CRITERIA: tuple[tuple[str, Callable[[Snapshot, Candidates], Costs]], ...] = (
+CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
     ("fewest PodDisruptionBudget violations", _violations),
     ("lowest priority of the most important victim", _highest_priority),
     ("lowest sum of the victims' priorities", _sum_of_priorities),
@@ -125,7 +125,7 @@ CRITERIA: tuple[tuple[str, Callable[[Snapshot, Candidates], Costs]], ...] = (
 """In this order, each among those that the ones before left equal; (C,) each, smaller is better."""
 
 
-def choose(view: Snapshot, candidates: Candidates) -> Choice:
+def choose(view: Fork, candidates: Candidates) -> Choice:
     """The candidates that upstream would pick from, each with victims; where several are left, it takes any."""
     left = candidates
     decided_by = "the only candidate"

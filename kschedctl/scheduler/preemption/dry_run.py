@@ -21,7 +21,7 @@ from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Bools, Code
 from kschedctl.scheduler.preemption.candidates import Candidates, Positions
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class _Victims:
     went. ``holds_port``: a host port that the incoming pod wants.
     """
 
-    def __init__(self, view: Snapshot, pod: Positions, violating: Bools, holds_port: Bools) -> None:
+    def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
         self.view, self.pod, self.violating, self.holds_port = view, pod, violating, holds_port
-        self.node = view.pods.node[pod]
+        self.node = view.node[pod]
         self.info = view.pods.info[pod]
         self.rank = _turn(self.node)
         self.removed = np.ones(len(pod), np.bool_)
@@ -103,10 +103,10 @@ class _Victims:
         view = cycle.view
         pods = view.pods
         lower = pods.priority[pods.info] < cycle.info.priority
-        pod = np.flatnonzero(lower & (pods.node >= 0) & nodes[pods.node])
+        pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
         pod = pod[_importance(view, pod)]
         violating = pdb_violations(view, pod)
-        turn = np.lexsort((~violating, pods.node[pod]))
+        turn = np.lexsort((~violating, view.node[pod]))
         pod, violating = pod[turn], violating[turn]
         return cls(view, pod, violating, _holders(cycle)[pods.info[pod]])
 
@@ -161,7 +161,7 @@ def _holders(cycle: Cycle) -> Bools:
     return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
 
 
-def _importance(view: Snapshot, pods: Positions) -> Positions:
+def _importance(view: Fork, pods: Positions) -> Positions:
     """The order within each node: higher priority first, then the longer running; those not started yet come last.
 
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
@@ -172,17 +172,17 @@ def _importance(view: Snapshot, pods: Positions) -> Positions:
         return order
     start = view.pods.start[pods]
     late = np.where(start == NO_TIME, -order, order)
-    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.pods.node[pods]))
+    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
 
 
-def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
+def pdb_violations(view: Fork, pods: Positions) -> Bools:
     """For pods sorted by node, each node's in the order of eviction: whether evicting it would break a budget.
 
     Each node starts with every budget's status.disruptionsAllowed; pods whose disruption the API server has recorded
     already are free.
     """
     violating = np.zeros(len(pods), np.bool_)
-    node = view.pods.node[pods]
+    node = view.node[pods]
     for pdb in view.cluster.pod_disruption_budgets:
         matched = _protected(view, pdb)[view.pods.info[pods]]
         for name in pdb.status.disrupted_pods:
@@ -193,14 +193,14 @@ def pdb_violations(view: Snapshot, pods: Positions) -> Bools:
     return violating
 
 
-def budgets_of(view: Snapshot, position: int) -> tuple[str, ...]:
+def budgets_of(view: Fork, position: int) -> tuple[str, ...]:
     """The PodDisruptionBudgets that select a pod, as ``namespace/name``."""
     kind = view.pods.info[position]
     found = (pdb for pdb in view.cluster.pod_disruption_budgets if _protected(view, pdb)[kind])
     return tuple(f"{pdb.metadata.namespace}/{pdb.metadata.name}" for pdb in found)
 
 
-def _protected(view: Snapshot, pdb: PodDisruptionBudget) -> Bools:
+def _protected(view: Fork, pdb: PodDisruptionBudget) -> Bools:
     """(T,): the pods that a budget selects. An empty or unreadable selector, and pods without labels, match nothing."""
     try:
         selector = from_label_selector(pdb.spec.selector)

@@ -1,7 +1,8 @@
 """What is known about pods of one kind while others are placed: verdicts and scores, kept up to date along the trail.
 
-Pods of one kind ask the same of every node. What no pod changes is computed once; what depends on a node's own usage is
-shared with other kinds (scheduler/simulation/local_scores.py); the rest is asked again for each pod.
+Pods of one kind ask the same of every node. How long an answer holds follows from what the plugin reads: what no pod
+changes is computed once; what depends on a node's own row is shared with other kinds
+(scheduler/simulation/local_scores.py); the rest is asked again for each pod.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
     PreFilterPlugin,
+    PreFilterResult,
     PreScorePlugin,
     PreScoreResult,
+    Reads,
     Rows,
     ScorePlugin,
     Scores,
     offers,
+    reads_of,
 )
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, ROW_LOCAL, LocalScores, union
+from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, union
 from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -40,38 +45,54 @@ class KindOfPod:
     def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         before = run_pre_filter(framework.at("preFilter"), info, self.view)
-        self.settled = self._settle(before)
+        settled = {p.name for p in framework.at("preFilter") if _holds(p, before.results.get(p.name)) is Reads.NODES}
+        self.settled = PreFilterOutcome({name: result for name, result in before.results.items() if name in settled})
         self.hopeless = any(result.status.rejected for result in self.settled.results.values())
         self.always: Scores | None = None
         self.tied = NOWHERE
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
-        self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._moving_filters(before)]
+        self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._filters(before, Reads.PODS)]
         self.allowed = self._allowed()
         base, self.fixed_scores, self.moving_scores = self._sort_scores(before)
-        never = self._never()
+        never = self._never(before)
         same = not never.any() and (base == base[:1]).all()
         self.always = None if same else np.where(never, REFUSED, base)
 
-    def rank(self, sampling: Sampling | None = None) -> tuple[Rows, int]:
-        """The rows that share the highest score, and how many rows fit. Raises PluginError."""
+    def rank(self, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE) -> tuple[Rows, int]:
+        """The rows that share the highest score, and how many rows fit, also with the pods nominated ahead of this one.
+
+        Raises PluginError.
+        """
         if self.hopeless:
             return NOWHERE, 0
         self.local.bring_up(self.tied)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        if not (sampling or self.moving_filters or self.fixed_scores or self.moving_scores):
+        if not (sampling or nominated or self.moving_filters or self.fixed_scores or self.moving_scores):
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0
         for plugin, prepares in self.moving_filters:
-            refused |= self._now_refused(plugin, prepares)
-        if sampling:
-            rows = self._sample(refused, sampling)
-        else:
-            rows = np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
+            refused |= self._now_refused(plugin, prepares, nominated)
+        if nominated:
+            crowded, rows = self.local.crowded(nominated, self.info.priority)
+            refused[rows] |= crowded
+        rows = self._left(refused, sampling)
         if not len(rows):
             return rows, 0
+        total = self._total(local, rows)
+        self.tied = rows[np.flatnonzero(total == total.max())]
+        return self.tied, len(rows)
+
+    def _left(self, refused: Bools, sampling: Sampling | None) -> Rows:
+        """The rows to score."""
+        if sampling:
+            percentage = self.framework.profile.percentage_of_nodes_to_score
+            return sampling.sample(refused, np.flatnonzero(self.allowed), percentage, bool(self.framework.at("score")))
+        return np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
+
+    def _total(self, local: Scores, rows: Rows) -> Scores:
         total = local[rows]
         for fixed, state, raw in self.fixed_scores:
             total += self._weight(fixed) * fixed.normalize(state, raw[rows])
@@ -80,26 +101,15 @@ class KindOfPod:
             if not before.skip:
                 scores = moving.score(self.info, self.view, before.state, rows)
                 total += self._weight(moving) * moving.normalize(before.state, scores)
-        self.tied = rows[np.flatnonzero(total == total.max())]
-        return self.tied, len(rows)
-
-    def _sample(self, refused: Bools, sampling: Sampling) -> Rows:
-        percentage = self.framework.profile.percentage_of_nodes_to_score
-        return sampling.sample(refused, np.flatnonzero(self.allowed), percentage, bool(self.framework.at("score")))
+        return total
 
     # -- filters -------------------------------------------------------------------------------------------------
 
-    def _settle(self, before: PreFilterOutcome) -> PreFilterOutcome:
-        """The PreFilter results of the plugins whose result holds for good."""
-        holds = {p.name for p in self.framework.at("filter") if getattr(p, "ignores_pods", False)}
-        return PreFilterOutcome({name: result for name, result in before.results.items() if name in holds})
-
-    def _moving_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
-        """The plugins to ask anew for each pod: those that look at other pods, less those that skip for good."""
+    def _filters(self, before: PreFilterOutcome, holds: Reads) -> Iterator[FilterPlugin]:
+        """The Filter plugins of which the verdict about such pods holds so long; not those that skip them."""
         for plugin in self.framework.at("filter"):
-            if not offers(plugin, FilterPlugin) or plugin.name in ROW_LOCAL:
-                continue
-            if not getattr(plugin, "ignores_pods", False) and not _skipped_for_good(plugin, before):
+            result = before.results.get(plugin.name)
+            if offers(plugin, FilterPlugin) and _holds(plugin, result) is holds:
                 yield plugin
 
     def _allowed(self) -> Bools:
@@ -115,16 +125,18 @@ class KindOfPod:
         found[[self.view.nodes.index[name] for name in names if name in self.view.nodes.index]] = True
         return found
 
-    def _never(self) -> Bools:
+    def _never(self, before: PreFilterOutcome) -> Bools:
         """The nodes that plugins refuse whatever pods there are."""
         never = ~self.allowed
-        for plugin in Filtering.of(self.framework, self.settled, self.info, self.view).plugins:
-            if getattr(plugin, "ignores_pods", False):
+        asked = {p.name for p in Filtering.of(self.framework, self.settled, self.info, self.view).plugins}
+        for plugin in self._filters(before, Reads.NODES):
+            if plugin.name in asked:
                 result = self.settled.results.get(plugin.name)
                 never |= union(plugin, self.info, self.view, result.state if result else None)
         return never
 
-    def _now_refused(self, plugin: Any, prepares: bool) -> Bools | bool:
+    def _now_refused(self, plugin: Any, prepares: bool, nominated: Delta) -> Bools | bool:
+        """The nodes that a plugin refuses as pods are now, or would with the nominated ones on theirs."""
         state, elsewhere = None, None
         if prepares:
             result = plugin.pre_filter(self.info, self.view)
@@ -135,6 +147,8 @@ class KindOfPod:
             state = result.state
             elsewhere = None if result.node_names is None else ~self._named(result.node_names)
         refused = union(plugin, self.info, self.view, state)
+        if nominated:
+            refused[nominated.node] |= union(plugin, self.info, self.view, state, nominated)[nominated.node]
         return refused if elsewhere is None else refused | elsewhere
 
     # -- scores --------------------------------------------------------------------------------------------------
@@ -148,23 +162,18 @@ class KindOfPod:
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
         for plugin in self.framework.at("score"):
-            if plugin.name in ROW_LOCAL or not offers(plugin, ScorePlugin):
+            if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares.get(plugin.name)
             before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
-            if before.for_good:
-                continue
-            holds = getattr(plugin, "ignores_pods", False) or (not prepare and _skipped_for_good(plugin, before_filter))
-            if not holds:
+            if _holds(plugin, before if prepare else before_filter.results.get(plugin.name)) is Reads.PODS:
                 moving.append((plugin, prepare))
-                continue
-            if before.skip:
-                continue
-            raw = plugin.score(self.info, self.view, before.state, everywhere)
-            if (raw == raw[:1]).all():  # the same for any set of nodes
-                base += self._weight(plugin) * plugin.normalize(before.state, raw)
-            else:
-                fixed.append((plugin, before.state, raw))
+            elif not before.skip:
+                raw = plugin.score(self.info, self.view, before.state, everywhere)
+                if (raw == raw[:1]).all():  # the same for any set of nodes
+                    base += self._weight(plugin) * plugin.normalize(before.state, raw)
+                else:
+                    fixed.append((plugin, before.state, raw))
         return base, fixed, moving
 
     def _weight(self, plugin: Plugin) -> int:
@@ -172,5 +181,8 @@ class KindOfPod:
         return weight
 
 
-def _skipped_for_good(plugin: Plugin, before: PreFilterOutcome) -> bool:
-    return plugin.name in before.results and before.results[plugin.name].for_good
+def _holds(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
+    """How long a plugin's answer about such pods holds; what it says of a pod does not make it one of a node's row."""
+    if reads_of(plugin) is Reads.OWN_ROW:
+        return Reads.OWN_ROW
+    return Reads.NODES if reads_of(plugin, result) is Reads.NODES else Reads.PODS

@@ -1,11 +1,11 @@
-"""What the plugins that look at a node's own usage alone say of every node, kept up to date along the trail.
+"""What the plugins that read no more than a node's own row say of every node, kept up to date along the trail.
 
 Pods that request the same share it, whatever else they are.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,21 +14,22 @@ from kschedctl.scheduler.framework import (
     Bools,
     Code,
     FilterPlugin,
+    Plugin,
     PluginError,
     PreFilterPlugin,
     PreScorePlugin,
     PreScoreResult,
+    Reads,
     Rows,
     ScorePlugin,
     Scores,
     offers,
+    reads_of,
 )
-from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.own_rows import NodeView, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
-
-ROW_LOCAL = frozenset({"NodeResourcesFit", "NodeResourcesBalancedAllocation"})
-"""Plugins whose answer for a node depends on that node's own resources and usage, and on what the pod requests."""
 
 REFUSED = -(2**61)
 """In place of a score: stays below zero whatever scores are added to it."""
@@ -40,6 +41,15 @@ PODS_OF_MANY = 48
 NOWHERE: Rows = np.empty(0, np.int64)
 
 
+class Crowded(NamedTuple):
+    """Whether a pod is refused on ``rows`` (M,) with the pods nominated there; ``seen``: how long the trail was."""
+
+    nominated: Delta
+    rows: Rows
+    refused: Bools
+    seen: int
+
+
 class LocalScores:
     """For pods that request what ``info`` does and count on their nodes as kind ``number`` does. Arrays are (N,).
 
@@ -47,9 +57,9 @@ class LocalScores:
     when the next such pods come to the node, the entries before ``step`` being past. Raises PluginError.
     """
 
-    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Snapshot) -> None:
+    def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork) -> None:
         self.info, self.number, self.view = info, number, view
-        self.alike = view.pods.request_kinds[1]
+        self.alike = view.pods.distinct.demand
         self.filters = _filters(framework, info, view)
         self.scorers = _scorers(framework, info, view)
         nodes = len(view.nodes)
@@ -57,6 +67,7 @@ class LocalScores:
         self.step = np.full(nodes, AHEAD, np.int8)
         self.placed = 0
         self.seen = len(view.trail)
+        self._crowded: dict[int, Crowded] = {}
         self._set(view.nodes.rows, self._compute(view.nodes.rows))
 
     def bring_up(self, tied: Rows) -> None:
@@ -78,6 +89,22 @@ class LocalScores:
             self._compute_ahead(rows, self._next(row, tied))
         else:
             self._set(rows, self._compute(rows))
+
+    def crowded(self, nominated: Delta, priority: int) -> tuple[Bools, Rows]:
+        """Whether a pod of this priority is refused where pods are nominated ahead of it; the rows of these nodes."""
+        known = self._crowded.get(priority)
+        if known is None or known.nominated is not nominated or (self.view.touched[known.rows] > known.seen).any():
+            known = self._crowded[priority] = self._with_nominated(nominated)
+        return known.refused, known.rows
+
+    def _with_nominated(self, nominated: Delta) -> Crowded:
+        rows, here = np.unique(nominated.node.astype(np.int64), return_inverse=True)
+        narrow = OwnRows(self.view, rows)
+        delta = Delta(here.astype(np.int32), nominated.info, nominated.sign)
+        refused = np.zeros(len(rows), np.bool_)
+        for plugin, state in self.filters:
+            refused |= union(plugin, self.info, narrow, state, delta)
+        return Crowded(nominated, rows, refused, len(self.view.trail))
 
     def _step(self, row: int) -> bool:
         """Take in such a pod that came to a node; False when that was not computed ahead."""
@@ -105,7 +132,7 @@ class LocalScores:
         self.scores[rows], self.step[rows] = scores, AHEAD
 
     def _compute(self, rows: Rows, more: Rows | None = None) -> Scores:
-        narrow = self.view.narrowed(rows, more, self.number)
+        narrow = OwnRows(self.view, rows, more, self.number)
         refused = np.zeros(len(rows), np.bool_)
         for plugin, state in self.filters:
             refused |= union(plugin, self.info, narrow, state)
@@ -116,13 +143,13 @@ class LocalScores:
         return total
 
 
-def _filters(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tuple[FilterPlugin, Any]]:
+def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, Any]]:
     """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
     points = framework.at("preFilter")
-    before = {p.name: p.pre_filter(info, view) for p in points if p.name in ROW_LOCAL and offers(p, PreFilterPlugin)}
+    before = {p.name: p.pre_filter(info, view) for p in points if _reads_own_row(p) and offers(p, PreFilterPlugin)}
     found = []
     for plugin in framework.at("filter"):
-        if plugin.name not in ROW_LOCAL or not offers(plugin, FilterPlugin):
+        if not _reads_own_row(plugin) or not offers(plugin, FilterPlugin):
             continue
         result = before.get(plugin.name)
         if result is None or result.status.code is Code.SUCCESS:
@@ -130,13 +157,13 @@ def _filters(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tu
     return found
 
 
-def _scorers(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tuple[ScorePlugin, Any, int]]:
+def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, Any, int]]:
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
     points = framework.at("preScore")
-    prepares = {p.name: p for p in points if p.name in ROW_LOCAL and offers(p, PreScorePlugin)}
+    prepares = {p.name: p for p in points if _reads_own_row(p) and offers(p, PreScorePlugin)}
     found = []
     for plugin in framework.at("score"):
-        if plugin.name not in ROW_LOCAL or not offers(plugin, ScorePlugin):
+        if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
         prepare = prepares.get(plugin.name)
         before = prepare.pre_score(info, view, view.nodes.rows) if prepare else PreScoreResult()
@@ -145,10 +172,14 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Snapshot) -> list[tu
     return found
 
 
-def union(plugin: FilterPlugin, info: PodInfo, view: Snapshot, state: Any) -> Bools:
-    """(N,): the nodes that a plugin refuses. Raises PluginError when it fails on one."""
+def _reads_own_row(plugin: Plugin) -> bool:
+    return reads_of(plugin) is Reads.OWN_ROW
+
+
+def union(plugin: Any, info: PodInfo, view: NodeView, state: Any, delta: Delta = NO_CHANGE) -> Bools:
+    """(N,): the nodes that a Filter plugin refuses. Raises PluginError when it fails on one."""
     refused = np.zeros(len(view.nodes), np.bool_)
-    for rejection in plugin.filter(info, view, state, NO_CHANGE):
+    for rejection in plugin.filter(info, view, state, delta):
         if rejection.code is Code.ERROR and rejection.mask.any():
             raise PluginError(f'running "{plugin.name}" filter plugin: {rejection.reason}')
         refused |= rejection.mask

@@ -18,8 +18,8 @@ from kschedctl.scheduler.framework import PluginError, Rows
 from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 KINDS_KEPT = 1024
 
@@ -38,7 +38,7 @@ class Placements:
     A pod of the snapshot that had a node is placed as the pod that its controller makes in its place.
     """
 
-    def __init__(self, view: Snapshot, seed: int = 0, sampling: Sampling | None = None) -> None:
+    def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
         self.view, self.sampling = view, sampling
         self.random = random.Random(seed)
         self._kinds: dict[tuple[int, int], KindOfPod] = {}
@@ -50,13 +50,13 @@ class Placements:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         number = int(self.view.pods.info[position])
         info = self.incoming(number)
-        if self._nominated and (self._is_promised(position) or self.view.nominated_against(info)):
+        if self._is_promised(position):
             return self._full_cycle(framework, position)
         kind = self._kinds.get((id(framework), number))
         try:
             if kind is None:
                 kind = self._keep(framework, info, number)
-            return self._pick(*kind.rank(self.sampling))
+            return self._pick(*kind.rank(self.sampling, self.view.nominated_from(info.priority)))
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
@@ -66,14 +66,15 @@ class Placements:
         if not info.spec.node_name:
             return info
         if number not in self._again:
-            self._again[number] = PodInfo(made_again(info.pod), info.options)
+            again = len(self.view.pods.infos) + number
+            self._again[number] = PodInfo(made_again(info.pod), info.options, again)
         return self._again[number]
 
     def cycle(self, framework: FrameworkLike, position: int) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
         info = self.incoming(int(self.view.pods.info[position]))
         if self._nominated:
-            info = PodInfo(self.stored(position), info.options)
+            info = PodInfo(self.stored(position), info.options, info.number)
         return run_cycle(framework, info, self.view)
 
     def stored(self, position: int) -> Any:
@@ -90,12 +91,12 @@ class Placements:
         return position in self._nominated and not self.view.pods.objects[position].spec.node_name
 
     def _keep(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
-        requests = int(self.view.pods.request_kinds[1][number])
+        requests = int(self.view.pods.distinct.demand[number])
         alike = (id(framework), requests, info is self.view.pods.infos[number])
         if alike not in self._locals:
-            _make_room(self._locals)
+            make_room(self._locals, KINDS_KEPT)
             self._locals[alike] = LocalScores(framework, info, number, self.view)
-        _make_room(self._kinds)
+        make_room(self._kinds, KINDS_KEPT)
         kind = self._kinds[id(framework), number] = KindOfPod(framework, info, self._locals[alike])
         return kind
 
@@ -122,9 +123,3 @@ class Placements:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
         return Choice(row, best, feasible)
-
-
-def _make_room(kept: dict[Any, Any]) -> None:
-    """Drop the oldest when there are enough."""
-    if len(kept) >= KINDS_KEPT:
-        del kept[next(iter(kept))]

@@ -22,7 +22,7 @@ from kschedctl.scheduler.reserve import release, reserve, uses_claims
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.sampling import Sampling
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
 NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
@@ -57,7 +57,7 @@ class Simulation:
     def __init__(
         self,
         scheduler: Scheduler,
-        view: Snapshot | None = None,
+        view: Fork | None = None,
         *,
         seed: int = 0,
         sampling: bool = False,
@@ -127,7 +127,7 @@ class Simulation:
     def queue(self, positions: Iterable[int]) -> list[int]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
         pods = self.view.pods
-        return sorted(positions, key=lambda position: -pods.infos[pods.info[position]].priority)
+        return sorted(positions, key=lambda position: -int(pods.priority[pods.info[position]]))
 
     def attempt(self, position: int) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
@@ -220,7 +220,7 @@ class Simulation:
         pods = self.view.pods
         info = self.placements.incoming(int(pods.info[position]))
         lower = pods.priority[pods.info] < info.priority
-        if not self.preemption or info.spec.preemption_policy == "Never" or not (lower & (pods.node >= 0)).any():
+        if not self.preemption or info.spec.preemption_policy == "Never" or not (lower & (self.view.node >= 0)).any():
             return None
         outcome = run_post_filter(self.placements.cycle(framework, position))
         candidate = self._candidate(outcome)

@@ -33,8 +33,8 @@ from kschedctl.scheduler.volumes.listers import (
     listers,
 )
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 Counts = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]
@@ -128,11 +128,11 @@ class AttachedVolumes:
         chosen: Bools = np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
         return chosen
 
-    def on_nodes(self, view: Snapshot, delta: Delta) -> NodeAttachments:
+    def on_nodes(self, view: Fork, delta: Delta) -> NodeAttachments:
         """What is attached to each node under a hypothesis."""
         self._add_kinds(view.pods.infos)
-        bound = np.flatnonzero((view.pods.node >= 0) & (self._counts[view.pods.info] > 0))
-        rows = np.concatenate((view.pods.node[bound], delta.node)).astype(np.int64)
+        bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
+        rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
         sign = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
         which, volumes = self._gather(np.concatenate((view.pods.info[bound], delta.info)))
         attached_rows, attached_volumes = self._attachments
@@ -183,10 +183,10 @@ class AttachedVolumes:
         return which, self._volumes[np.repeat(first[kinds] - begin, counts) + np.arange(len(which))]
 
 
-_known: WeakKeyDictionary[Snapshot, AttachedVolumes] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Fork, AttachedVolumes] = WeakKeyDictionary()
 
 
-def node_attachments(view: Snapshot, delta: Delta) -> NodeAttachments:
+def node_attachments(view: Fork, delta: Delta) -> NodeAttachments:
     """What is attached to each node of a snapshot under a hypothesis."""
     found = _known.get(view)
     if found is None or found.listers is not listers(view):
@@ -219,7 +219,7 @@ class NodeAttachments:
         chosen = self.source.of_driver(driver)[self._attached % self.width]
         return np.bincount(self._attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
 
-    def errors(self, view: Snapshot, delta: Delta) -> Iterator[tuple[Bools, str]]:
+    def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """The nodes (N,) with a pod whose volumes cannot be told, and upstream's words for it."""
         for kind, text in self.source.errors.items():
             kinds = np.arange(len(view.pods.infos)) == kind

@@ -31,8 +31,8 @@ from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError, Rows
 from kschedctl.scheduler.volumes.csi_nodes import CSINodes
 from kschedctl.scheduler.volumes.topology import Topology
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.snapshot.snapshot import Snapshot
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -138,10 +138,10 @@ class Listers:
         return self.classes[name]
 
 
-_known: WeakKeyDictionary[Snapshot, Listers] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Fork, Listers] = WeakKeyDictionary()
 
 
-def listers(view: Snapshot) -> Listers:
+def listers(view: Fork) -> Listers:
     """The listers of a snapshot, made on first use and kept as long as the snapshot and its objects are."""
     found = _known.get(view)
     if found is None or found.cluster is not view.cluster:

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.rollout_limits import share
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
@@ -87,7 +87,7 @@ class Evictions:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
-def _with_status(pdb: PodDisruptionBudget, view: Snapshot) -> PodDisruptionBudget:
+def _with_status(pdb: PodDisruptionBudget, view: Fork) -> PodDisruptionBudget:
     """The budget; one that is new gets the status that the disruption controller would give it.
 
     Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.

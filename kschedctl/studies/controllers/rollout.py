@@ -74,7 +74,7 @@ class Rollout:
         return f"stuck: {running:,} of {new:,} new pods run, {len(self.old):,} old ones are left"
 
     def _idle(self, position: int) -> bool:
-        return bool(self.simulation.view.pods.node[position] < 0)
+        return bool(self.simulation.view.node[position] < 0)
 
     def _next(self, count: int) -> list[int]:
         """So many of the pods that come, which wait for a node from now on."""
@@ -165,7 +165,7 @@ def roll_out(
             for position in waiting:
                 if owner := owners[position]:
                     owner.take(position)
-            waiting = {position: None for position in waiting if view.pods.node[position] < 0}
+            waiting = {position: None for position in waiting if view.node[position] < 0}
             moving = bool(coming) or len(view.trail) > before
         return [*simulation.explained(found.values()), *_not_created(rollouts)]
     except KeyboardInterrupt:
@@ -178,7 +178,7 @@ def _one_round(
     simulation: Simulation, waiting: Iterable[int], own: Collection[int], progress: Progress | None
 ) -> dict[int, Outcome]:
     """The outcomes of all that wait, and of those of our ``own`` whom they drove away."""
-    nodes = simulation.view.pods.node
+    nodes = simulation.view.node
     there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
     found = {position: Outcome(position, SCHEDULED, int(nodes[position])) for position in there}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)

@@ -15,7 +15,7 @@ from kschedctl.scheduler.plugins.default_preemption import TERMINATING, DefaultP
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption.candidates import Candidate
 from kschedctl.scheduler.preemption.dry_run import budgets_of
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 NAME = DefaultPreemption.name
 
@@ -64,7 +64,7 @@ def _ask(cycle: Cycle) -> PostFilterResult:
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
 
-def _candidate(candidate: Candidate, view: Snapshot) -> CandidateReport:
+def _candidate(candidate: Candidate, view: Fork) -> CandidateReport:
     return CandidateReport(
         victims=tuple(view.pods.objects[position].key for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
@@ -73,7 +73,7 @@ def _candidate(candidate: Candidate, view: Snapshot) -> CandidateReport:
     )
 
 
-def _ties(candidate: Candidate, view: Snapshot) -> Iterator[tuple[str, ...]]:
+def _ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
     """The pods of its node that no rule puts before a victim or behind it, with the victims first."""
     pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
     alike: dict[tuple[int, int], list[int]] = {}
@@ -86,7 +86,7 @@ def _ties(candidate: Candidate, view: Snapshot) -> Iterator[tuple[str, ...]]:
             yield tuple(pods.objects[p].key for p in sorted(same, key=lambda p: (p not in victims, p)))
 
 
-def _victim(position: int, violating: bool, view: Snapshot) -> VictimReport:
+def _victim(position: int, violating: bool, view: Fork) -> VictimReport:
     pod = view.pods.objects[position]
     owner = controller_of(pod.metadata)
     return VictimReport(

@@ -13,8 +13,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import Snapshot
 
 STARTS = [None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02.5Z"]
 
@@ -170,7 +170,7 @@ class ReplayedNode:
         return self._passes(left) and (not self.promised or self._passes([*left, *self.promised]))
 
     def _passes(self, pods: list[Pod]) -> bool:
-        view = Snapshot(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
+        view = Fork.of(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
         framework = self.scheduler.framework(self.pod.spec.scheduler_name)
         assert framework is not None
         info = PodInfo(self.pod, view.settings.requests)

@@ -21,7 +21,7 @@ from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Pr
 from kschedctl.scheduler.preemption.candidates import Candidate, choose
 from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run, pdb_violations
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.snapshot import Snapshot
+from kschedctl.snapshot.fork import Fork
 
 Json = dict[str, Any]
 
@@ -107,11 +107,11 @@ def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
     return replace(cycle, filter=outcome, considered=considered, feasible=np.empty(0, np.int64))
 
 
-def victims(view: Snapshot, candidate: Candidate) -> list[str]:
+def victims(view: Fork, candidate: Candidate) -> list[str]:
     return [view.pods.objects[position].metadata.name for position in candidate.victims]
 
 
-def shown(view: Snapshot, candidate: Candidate) -> Json:
+def shown(view: Fork, candidate: Candidate) -> Json:
     name = view.nodes.names[candidate.row]
     return {"node": name, "numPDBViolations": candidate.pdb_violations, "victims": victims(view, candidate)}
 
@@ -131,7 +131,7 @@ def test_post_filter(case):
     assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
 
 
-def chosen_victims(view: Snapshot, report: Preemption) -> list[str]:
+def chosen_victims(view: Fork, report: Preemption) -> list[str]:
     """Of the first by name of the nodes that upstream would pick from."""
     if report.choice is None:
         return []

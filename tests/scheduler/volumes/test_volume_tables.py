@@ -22,7 +22,7 @@ from kschedctl.scheduler.volumes.capacity_scoring import ClassResources, capacit
 from kschedctl.scheduler.volumes.listers import Listers
 from kschedctl.scheduler.volumes.matching import MatchingError, find_matching_volume
 from kschedctl.scheduler.volumes.topology import Topology
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import AllNodes
 
 LEFT_OUT = ["unbound volume immediate binding mode"]
 """Its class has no binding mode: the API server gives it Immediate, upstream's table leaves it without."""
@@ -131,7 +131,7 @@ def test_capacity_scorer(case: Json) -> None:
 
 @cases("volumehelpers", "pvnodeaffinity")
 def test_volume_node_affinity(case: Json) -> None:
-    nodes = NodeColumns([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
+    nodes = AllNodes([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
     volume = msgspec.convert(without_nulls(case["pv"]), PersistentVolume)
     assert Topology(nodes).reachable(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
 

@@ -1,0 +1,83 @@
+"""What nodes offer and what pods request, as matrices with one column a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.objects import Node
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import QuantityError
+from kschedctl.errors import InputError
+from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.pod_info import PodInfo, amounts
+from kschedctl.snapshot.pods import PodColumns
+
+Matrix = npt.NDArray[np.int64]
+
+
+class Demands:
+    """R resources of the nodes and pods of a snapshot; millicores, bytes or units. Raises InputError when asked."""
+
+    def __init__(self, nodes: NodeColumns, pods: PodColumns) -> None:
+        self._nodes, self._pods = nodes, pods
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        """Resource name -> column."""
+        found = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
+        for amounts_ in (*self._offers, *(info.requests for info in self._distinct)):
+            found.update(dict.fromkeys(amounts_))
+        return {name: column for column, name in enumerate(found)}
+
+    @cached_property
+    def allocatable(self) -> Matrix:
+        """(N, R): what each node offers."""
+        return self.matrix(self._offers)
+
+    @cached_property
+    def requests(self) -> Matrix:
+        """(T, R): what each of the pods' infos requests; 1 in the column of pods."""
+        matrix = self.matrix([info.requests for info in self._distinct])
+        matrix[:, self.resources[names.PODS]] = 1
+        return matrix[self._pods.distinct.demand]
+
+    @cached_property
+    def nonzero_requests(self) -> Matrix:
+        """(T, R): the same, containers without cpu or memory requests counted with a default."""
+        return self.matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+        """Amounts by resource name as one row each of an int64 matrix with R columns."""
+        matrix = np.zeros((len(rows), len(self.resources)), np.int64)
+        for i, row in enumerate(rows):
+            for name, amount in row.items():
+                matrix[i, self.resources[name]] = amount
+        return matrix
+
+    @property
+    def _distinct(self) -> list[PodInfo]:
+        return self._pods.distinct.demands
+
+    @cached_property
+    def _offers(self) -> list[dict[str, int]]:
+        known: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
+        found = []
+        for node in self._nodes.objects:  # machines of a kind offer the same
+            key = tuple(node.status.allocatable.items())
+            if key not in known:
+                known[key] = _allocatable(node)
+            found.append(known[key])
+        return found
+
+
+def _allocatable(node: Node) -> dict[str, int]:
+    try:
+        return amounts(quantities(node.status.allocatable))
+    except QuantityError as error:
+        where = f"Node {node.metadata.name}, status.allocatable"
+        raise InputError(error.what, where=where, hint=error.hint) from None

@@ -1,0 +1,256 @@
+"""Where the pods of a snapshot are now, and all that follows from it: they come and go, the snapshot stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import Cluster
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.demands import Matrix
+from kschedctl.snapshot.nodes import Bools, Domains
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Settings, Snapshot
+from kschedctl.snapshot.trail import Counts, Tally, Trail
+
+TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
+V = TypeVar("V")
+
+
+class Fork:
+    """A snapshot whose pods can be moved by ``assume`` and ``forget``. This is what plugins look at.
+
+    ``node`` (P,): the row of the node that each pod is on, -1 for none. ``cluster``: the objects as they are now, when
+    claims are bound and budgets are spent. ``trail``: what happened, in order; ``touched`` (N,): how long it was after
+    the last move to or from each node.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot, self.cluster, self.nodes, self.pods = snapshot, snapshot.cluster, snapshot.nodes, snapshot.pods
+        self.node = snapshot.node.copy()
+        self.trail = Trail()
+        self.touched = np.zeros(len(self.nodes), np.int64)
+        self._requested: Matrix | None = None
+        self._nonzero_requested: Matrix | None = None
+        self._by_node: tuple[Counts, Counts] | None = None
+        self._tallies: dict[Hashable, Tally] = {}
+        self._ahead: dict[int, Delta] = {}
+        self._memo: dict[Hashable, Any] = {}
+
+    @classmethod
+    def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
+        """Of a snapshot of the cluster."""
+        return cls(Snapshot.of(cluster, settings))
+
+    def fork(self) -> Fork:
+        """A copy that goes its own way; what plugins compute once serves both."""
+        _ = self.requested, self.nonzero_requested  # made once
+        other = copy(self)
+        other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
+        other._requested, other._nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
+        other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
+        other._ahead = dict(self._ahead)
+        return other
+
+    def without(self, gone: Bools) -> Fork:
+        """A fork that lacks some nodes (N,); the pods on them have no node there."""
+        other = Fork(self.snapshot.without(gone, self.cluster, self.node))
+        other.pods = self.pods
+        other._requested, other._nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        return other
+
+    # -- the snapshot's columns ----------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        return self.snapshot.settings
+
+    @property
+    def resources(self) -> dict[str, int]:
+        return self.snapshot.demands.resources
+
+    @property
+    def allocatable(self) -> Matrix:
+        return self.snapshot.allocatable
+
+    @property
+    def requests(self) -> Matrix:
+        return self.snapshot.demands.requests
+
+    @property
+    def nonzero_requests(self) -> Matrix:
+        return self.snapshot.demands.nonzero_requests
+
+    @property
+    def namespace_labels(self) -> dict[str, Mapping[str, str]]:
+        return self.snapshot.namespace_labels
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+        return self.snapshot.demands.matrix(rows)
+
+    def stored(self, pod: Pod) -> Pod:
+        """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
+        return self.settings.stored(pod, self.cluster)
+
+    def admitted(self, pod: Pod) -> Pod:
+        """The pod as it is after its creation."""
+        return self.settings.admitted(pod)
+
+    # -- sums ----------------------------------------------------------------------------------------------------
+
+    @property
+    def requested(self) -> Matrix:
+        """(N, R): what the pods of each node request together, and how many they are."""
+        if self._requested is None:
+            self._requested = self.sum_by_node(self.requests)
+        return self._requested
+
+    @property
+    def nonzero_requested(self) -> Matrix:
+        """(N, R): the same by ``nonzero_requests``."""
+        if self._nonzero_requested is None:
+            self._nonzero_requested = self.sum_by_node(self.nonzero_requests)
+        return self._nonzero_requested
+
+    def sum_by_node(self, values: Counts) -> Counts:
+        """(T, ...) by info -> (N, ...): added up over the pods of each node."""
+        total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
+        chosen = self.pods.with_infos(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
+        chosen = chosen[self.node[chosen] >= 0]
+        np.add.at(total, self.node[chosen], values[self.pods.info[chosen]])
+        return total
+
+    def count_by_node(self, selected: Bools) -> Counts:
+        """(N,): how many of the pods selected, (T,) by info, each node holds."""
+        return self.sum_by_node(selected.astype(np.int64))
+
+    def tally(
+        self,
+        key: Hashable,
+        weights: Callable[[], Counts],
+        domains: Domains | None = None,
+        info: PodInfo | None = None,
+    ) -> Counts:
+        """Weights, (T,) by info, added up over the pods of each node (N,), or of each domain.
+
+        ``key`` names the weights and domains, for pods like ``info`` where one is given, as in ``memo``. They are made
+        once, and their sums kept as pods come and go. The sums are not to be written to, and hold until the next move.
+        """
+        named = _named(key, info)
+        tally = self._tallies.get(named)
+        if tally is None:
+            made = weights()
+            by_node = self.sum_by_node(made)
+            sums = by_node if domains is None else domains.sums(by_node)
+            if named is None:
+                return sums
+            make_room(self._tallies, TALLIES_KEPT)
+            tally = self._tallies[named] = Tally(made, domains, sums, len(self.trail))
+        return tally.brought_up(self.trail)
+
+    def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        """What depends on nodes and infos, but not on where pods are: made once for all forks.
+
+        ``key`` names it, for pods like ``info`` where one is given; for one that no other is known to be like it is
+        made each time.
+        """
+        named = _named(key, info)
+        if named in self._memo:
+            known: V = self._memo[named]
+            return known
+        made = make()
+        if named is not None:
+            make_room(self._memo, MEMOS_KEPT)
+            self._memo[named] = made
+        return made
+
+    # -- moving pods ---------------------------------------------------------------------------------------------
+
+    def clone(self, position: int, count: int) -> range:
+        """Give the fork so many pods more, all like one that it has and under its name; their positions."""
+        known = len(self.pods)
+        self.pods = self.pods.with_more(position, count)
+        self.node = np.append(self.node, np.full(count, -1, np.int32))
+        self._by_node = None
+        return range(known, known + count)
+
+    def assume(self, position: int, row: int) -> None:
+        """Bind a pod to a node."""
+        self._move(position, row, 1)
+
+    def forget(self, position: int) -> None:
+        """Take a bound pod off its node."""
+        self._move(position, int(self.node[position]), -1)
+
+    def _move(self, position: int, row: int, sign: int) -> None:
+        info = int(self.pods.info[position])
+        change = np.add if sign > 0 else np.subtract
+        for total, request in (
+            (self.requested[row], self.requests[info]),
+            (self.nonzero_requested[row], self.nonzero_requests[info]),
+        ):
+            change(total, request, out=total)
+        self.node[position] = row if sign > 0 else -1
+        self.trail.append(row, info, sign)
+        self.touched[row] = len(self.trail)
+        self._by_node = None
+        if self._ahead and position in self.snapshot.nominations[1]:
+            self._ahead = {}
+
+    def pods_on(self, row: int) -> list[int]:
+        """The positions of the pods on a node, in the order of the cluster."""
+        if self._by_node is None:
+            order = np.argsort(self.node, kind="stable")
+            self._by_node = order, np.searchsorted(self.node[order], np.arange(len(self.nodes) + 1))
+        order, starts = self._by_node
+        positions: list[int] = order[starts[row] : starts[row + 1]].tolist()
+        return positions
+
+    # -- nominated pods ------------------------------------------------------------------------------------------
+
+    def nominated_from(self, priority: int) -> Delta:
+        """The pods of at least this priority that wait for the node that they were promised, as if they were there."""
+        if priority not in self._ahead:
+            rows, positions = self.snapshot.nominations
+            infos = self.pods.info[positions]
+            ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
+            ones = np.ones(int(ahead.sum()), np.int64)
+            self._ahead[priority] = Delta.of(rows[ahead].astype(np.int32), infos[ahead], ones)
+        return self._ahead[priority]
+
+    def nominated_against(self, info: PodInfo) -> Delta:
+        """The same for a pod that must yield to all of them but itself."""
+        found = self.nominated_from(info.priority)
+        if not found:
+            return found
+        rows, positions = self.snapshot.nominations
+        itself = [i for i, p in enumerate(positions.tolist()) if same_pod(self.pods.objects[p], info.pod)]
+        if not itself:
+            return found
+        infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)
+        others[itself] = False
+        others &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
+        return Delta.of(rows[others].astype(np.int32), infos[others], np.ones(int(others.sum()), np.int64))
+
+
+def _named(key: Hashable, info: PodInfo | None) -> Hashable:
+    """The key for all pods like ``info``; None when no other is known to be like it."""
+    if info is None:
+        return key
+    return None if info.number is None else (key, info.number)
+
+
+def make_room(kept: dict[Any, Any], most: int) -> None:
+    """Drop the oldest when there are enough."""
+    if len(kept) >= most:
+        del kept[next(iter(kept))]
+
+
+def same_pod(left: Pod, right: Pod) -> bool:
+    """By UID where both have one, else by name."""
+    a, b = left.metadata, right.metadata
+    return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)

@@ -1,0 +1,50 @@
+"""Some nodes of a fork by themselves, for plugins that look at nothing but a node's own row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from kschedctl.snapshot.demands import Matrix
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_subset import NodeSubset
+from kschedctl.snapshot.nodes import Rows
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Counts
+
+V = TypeVar("V")
+
+
+class OwnRows:
+    """The rows (M,) of a fork, as if each held ``more`` (M,) pods like one than it does. Columns as those of a Fork."""
+
+    def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
+        self._fork = of
+        self.nodes, self.cluster = NodeSubset(of.nodes, rows), of.cluster
+        self.allocatable = of.allocatable[rows]
+        self.requested, self.nonzero_requested = of.requested[rows], of.nonzero_requested[rows]
+        if more is not None:
+            self.requested += more[:, None] * of.requests[info]
+            self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
+
+    @property
+    def resources(self) -> dict[str, int]:
+        return self._fork.resources
+
+    @property
+    def requests(self) -> Matrix:
+        return self._fork.requests
+
+    @property
+    def nonzero_requests(self) -> Matrix:
+        return self._fork.nonzero_requests
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+        return self._fork.matrix(rows)
+
+    def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        return self._fork.memo(key, make, info)
+
+
+NodeView = Fork | OwnRows
+"""What such a plugin is shown."""
