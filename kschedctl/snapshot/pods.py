@@ -42,6 +42,7 @@ class Repeated(Sequence[Pod]):
     def __getitem__(self, position: int | slice) -> Pod | tuple[Pod, ...]:
         if isinstance(position, slice):
             return tuple(self[i] for i in range(*position.indices(len(self))))
+        position = range(len(self))[position]
         return self.pods[position if position < len(self.pods) else self.position]
 
     @property

@@ -44,7 +44,7 @@ class Placements:
         self._kinds: dict[tuple[int, int], KindOfPod] = {}
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
-        self._nominated = frozenset(view.pods.nominations)
+        self._nominated = frozenset(view.snapshot.pods.nominations)
 
     def choose(self, framework: FrameworkLike, position: int) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
