@@ -25,7 +25,7 @@ NO_TIME = 2**63 - 1
 """In nanoseconds: after all times."""
 
 
-class Column(Protocol):
+class TextColumn(Protocol):
     """A text for each of P rows, the empty one for none."""
 
     def of(self, row: int) -> str: ...
@@ -91,7 +91,7 @@ def texts_column(values: Iterable[str]) -> Texts:
     return Texts(np.array(codes, np.int32), tuple(known))
 
 
-def times_column(values: Sequence[str]) -> Column:
+def times_column(values: Sequence[str]) -> TextColumn:
     """Times as the API prints them; other texts stay as they are.
 
     >>> column = times_column(["2026-01-31T12:00:00Z", ""])
@@ -110,7 +110,7 @@ def times_column(values: Sequence[str]) -> Column:
     return made if made.texts() == list(values) else texts_column(values)
 
 
-def nanoseconds_of(column: Column, place: Callable[[int], str]) -> Rows:
+def nanoseconds_of(column: TextColumn, place: Callable[[int], str]) -> Rows:
     """(P,): nanoseconds since 1970, NO_TIME for none. Raises InputError at the ``place`` of a row that is no time."""
     if isinstance(column, Times):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**9)
@@ -125,7 +125,7 @@ def nanoseconds_of(column: Column, place: Callable[[int], str]) -> Rows:
     return moments[texts.codes]
 
 
-def uids_column(values: Sequence[str]) -> Column:
+def uids_column(values: Sequence[str]) -> TextColumn:
     """UIDs as the API server makes them; other texts stay as they are.
 
     >>> uids_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).of(0)

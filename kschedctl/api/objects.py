@@ -433,7 +433,7 @@ class WorkloadSpec(Struct, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class Workload(Struct, frozen=True):
+class StoredWorkload(Struct, frozen=True):
     """A ReplicaSet, StatefulSet, Deployment or DaemonSet."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -883,8 +883,8 @@ KINDS: dict[str, type[Struct]] = {
     "Namespace": Namespace,
     "Service": Service,
     "ReplicationController": ReplicationController,
-    "ReplicaSet": Workload,
-    "StatefulSet": Workload,
+    "ReplicaSet": StoredWorkload,
+    "StatefulSet": StoredWorkload,
     "PodDisruptionBudget": PodDisruptionBudget,
     "PriorityClass": PriorityClass,
     "RuntimeClass": RuntimeClass,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.columns import Column, Ints, Texts, texts_column, times_column, uids_column
+from kschedctl.api.columns import Ints, TextColumn, Texts, texts_column, times_column, uids_column
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 
@@ -36,10 +36,10 @@ class PodTable(Sequence[Pod]):
         template: Ints,
         *,
         names: Sequence[str],
-        uids: Column,
+        uids: TextColumn,
         node: Texts,
-        created: Column,
-        started: Column,
+        created: TextColumn,
+        started: TextColumn,
     ) -> None:
         self.templates, self.template = templates, template
         self.names, self.uids = names, uids

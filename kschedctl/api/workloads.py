@@ -33,10 +33,10 @@ from kschedctl.api.objects import (
     ReplicationController,
     ReplicationControllerSpec,
     SelectorRequirement,
+    StoredWorkload,
     Struct,
     Toleration,
     Volume,
-    Workload,
     WorkloadSpec,
 )
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner
@@ -186,7 +186,7 @@ class Made(Struct, frozen=True):
     workload: str
     pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
-    owner: tuple[str, Workload | ReplicationController] | None = None
+    owner: tuple[str, StoredWorkload | ReplicationController] | None = None
 
 
 def identity(workload: Struct) -> Owner:
@@ -218,7 +218,7 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     kind, namespace, name = identity(workload)
     meta = workload.metadata  # type: ignore[attr-defined]
     workload = replace(workload, metadata=replace(meta, name=name, namespace=namespace))
-    owner: tuple[str, Workload | ReplicationController] | None = None
+    owner: tuple[str, StoredWorkload | ReplicationController] | None = None
     pods: tuple[Pod, ...] = ()
     claims: tuple[PersistentVolumeClaim, ...] = ()
     match workload:
@@ -227,14 +227,14 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
         case Deployment() | Replicated():
             made = _replica_set(workload) if isinstance(workload, Deployment) else workload
             pods = _replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
-            owner = "ReplicaSet", Workload(made.metadata, made.spec)
+            owner = "ReplicaSet", StoredWorkload(made.metadata, made.spec)
         case ReplicationControllerManifest():
             pods = _replicas(workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind)
             owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
             pods, claims = _stateful(workload, namespace)
             spec = WorkloadSpec(workload.spec.replicas, workload.spec.selector, workload.spec.template)
-            owner = kind, Workload(workload.metadata, spec)
+            owner = kind, StoredWorkload(workload.metadata, spec)
         case DaemonSet():
             pods = tuple(_daemons(workload, namespace, nodes))
         case Job():

@@ -11,7 +11,7 @@ from typing import Any
 
 from kschedctl.cel.declarations import Functions, Overload
 from kschedctl.cel.library.messages import MESSAGES, TYPES
-from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.types import (
     BOOL,
     BYTES,
@@ -50,17 +50,17 @@ class Resolution:
 
     function: str
     overloads: tuple[Overload, ...]
-    target: Node | None
+    target: SyntaxNode | None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
     """An expression with what the checker found out; ``faults`` are offsets with messages."""
 
-    root: Node
-    types: Mapping[Node, Type]
-    calls: Mapping[Node, Resolution]
-    named_types: Mapping[Node, TypeValue]
+    root: SyntaxNode
+    types: Mapping[SyntaxNode, Type]
+    calls: Mapping[SyntaxNode, Resolution]
+    named_types: Mapping[SyntaxNode, TypeValue]
     faults: list[tuple[int, str]]
 
 
@@ -71,27 +71,27 @@ class Checker:
     variables: Mapping[str, Type]
     structs: Structs
     functions: Functions
-    types: dict[Node, Type] = field(default_factory=dict)
-    calls: dict[Node, Resolution] = field(default_factory=dict)
-    named_types: dict[Node, TypeValue] = field(default_factory=dict)
+    types: dict[SyntaxNode, Type] = field(default_factory=dict)
+    calls: dict[SyntaxNode, Resolution] = field(default_factory=dict)
+    named_types: dict[SyntaxNode, TypeValue] = field(default_factory=dict)
     faults: list[tuple[int, str]] = field(default_factory=list)
     unification: Unification = field(default_factory=Unification)
     scopes: list[Scope] = field(default_factory=list)
 
-    def check(self, root: Node) -> Checked:
+    def check(self, root: SyntaxNode) -> Checked:
         """The types of an expression and its faults. Raises CompileError for types of absurd size."""
         self.scopes = [dict(self.variables)]
         self.type(root)
         types = {node: self.unification.resolved(t, final=True) for node, t in self.types.items()}
         return Checked(root, types, self.calls, self.named_types, self.faults)
 
-    def type(self, node: Node) -> Type:
+    def type(self, node: SyntaxNode) -> Type:
         """The type of a part; a part that stands at two places (of a macro) is checked once."""
         if node not in self.types:
             self.types[node] = self._type(node)
         return self.types[node]
 
-    def _type(self, node: Node) -> Type:
+    def _type(self, node: SyntaxNode) -> Type:
         if isinstance(node, Literal):
             return _LITERALS[type(node.value)]
         check: Callable[[Checker, Any], Type] = _CHECKS[type(node)]
@@ -103,7 +103,7 @@ class Checker:
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def _named(self, node: Node, name: str) -> Type | None:
+    def _named(self, node: SyntaxNode, name: str) -> Type | None:
         """The type of what a name refers to, or None."""
         name = name.lstrip(".")
         for scope in reversed(self.scopes):
@@ -130,7 +130,7 @@ class Checker:
         result = self._field(node.at, node.operand, node.field, False)
         return BOOL if node.tests else self.unification.resolved(result)
 
-    def _field(self, at: int, operand: Node, name: str, optional: bool) -> Type:
+    def _field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
         target, is_opt = without_optional(self.unification.resolved(self.type(operand)))
         result = DYN
         if target.kind == "map":
@@ -161,7 +161,7 @@ class Checker:
         self.type(node.target)
         return self._resolved(node, node.function, node.target)
 
-    def _resolved(self, node: Call, name: str, target: Node | None) -> Type:
+    def _resolved(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
         overloads = self.functions.get(name)
         if overloads is None:
             return self._undeclared(node.at, node.function if target is None else name)
@@ -218,7 +218,7 @@ class Checker:
             return map_of(self.unification.fresh(), self.unification.fresh())
         return map_of(keys, values)
 
-    def _value(self, node: Node, optional: bool) -> Type:
+    def _value(self, node: SyntaxNode, optional: bool) -> Type:
         """The type of an element, which is left out where it is optional and not there."""
         t = self.type(node)
         if not optional:
@@ -282,13 +282,13 @@ class Checker:
         self._fault(node.range.at, what)
         return (ERROR,) * len(node.names)
 
-    def _must_be(self, node: Node, wanted: Type) -> None:
+    def _must_be(self, node: SyntaxNode, wanted: Type) -> None:
         t = self.type(node)
         if not self.unification.assignable((wanted,), (t,)):
             self._fault(node.at, f"expected type '{wanted}' but found '{t}'")
 
 
-_CHECKS: Mapping[type[Node], Callable[..., Type]] = {
+_CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
     Ident: Checker._ident,
     Select: Checker._select,
     Call: Checker._call,
@@ -299,7 +299,7 @@ _CHECKS: Mapping[type[Node], Callable[..., Type]] = {
 }
 
 
-def _qualified(node: Node) -> str:
+def _qualified(node: SyntaxNode) -> str:
     """``a.b.c`` for names with dots between them, else empty."""
     names = []
     while isinstance(node, Select) and not node.tests:

@@ -10,31 +10,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kschedctl.cel.errors import CompileError
-from kschedctl.cel.syntax import ACCUMULATOR, UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Node, Select
+from kschedctl.cel.syntax import ACCUMULATOR, UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Select, SyntaxNode
 
-_Maker = Callable[[Call], Node | None]
+_Maker = Callable[[Call], SyntaxNode | None]
 
 
-def expand(call: Call) -> Node:
+def expand(call: Call) -> SyntaxNode:
     """What a call stands for, or itself. Raises CompileError with the offset and the fault."""
     macro = _MACROS.get((call.function, len(call.args), call.target is not None))
     expanded = macro(call) if macro else None
     return expanded or call
 
 
-def _call(near: Node, function: str, *args: Node, target: Node | None = None) -> Call:
+def _call(near: SyntaxNode, function: str, *args: SyntaxNode, target: SyntaxNode | None = None) -> Call:
     return Call(near.at, near.height, function, target, args)
 
 
-def _accumulated(near: Node) -> Ident:
+def _accumulated(near: SyntaxNode) -> Ident:
     return Ident(near.at, 0, ACCUMULATOR)
 
 
-def _constant(near: Node, value: object) -> Literal:
+def _constant(near: SyntaxNode, value: object) -> Literal:
     return Literal(near.at, 0, value)
 
 
-def _name(node: Node, fault: str) -> str:
+def _name(node: SyntaxNode, fault: str) -> str:
     if not isinstance(node, Ident):
         raise CompileError(node.at, fault)
     return node.name
@@ -58,10 +58,10 @@ def _names(call: Call, count: int) -> tuple[str, ...]:
 class _Loop:
     """What a comprehension does, besides its range and names."""
 
-    initial: Node
-    step: Node
-    condition: Node | None = None
-    result: Node | None = None
+    initial: SyntaxNode
+    step: SyntaxNode
+    condition: SyntaxNode | None = None
+    result: SyntaxNode | None = None
 
 
 def _fold(call: Call, count: int, loop: _Loop) -> Fold:
@@ -79,66 +79,66 @@ def _fold(call: Call, count: int, loop: _Loop) -> Fold:
     )
 
 
-def _has(call: Call) -> Node:
+def _has(call: Call) -> SyntaxNode:
     operand = call.args[0]
     if not isinstance(operand, Select):
         raise CompileError(operand.at, "invalid argument to has() macro")
     return Select(call.at, operand.height, operand.operand, operand.field, tests=True)
 
 
-def _all(call: Call) -> Node:
+def _all(call: Call) -> SyntaxNode:
     step = _call(call, "_&&_", _accumulated(call), call.args[-1])
     condition = _call(call, "@not_strictly_false", _accumulated(call))
     return _fold(call, len(call.args) - 1, _Loop(_constant(call, True), step, condition))
 
 
-def _exists(call: Call) -> Node:
+def _exists(call: Call) -> SyntaxNode:
     step = _call(call, "_||_", _accumulated(call), call.args[-1])
     condition = _call(call, "@not_strictly_false", _call(call, "!_", _accumulated(call)))
     return _fold(call, len(call.args) - 1, _Loop(_constant(call, False), step, condition))
 
 
-def _exists_one(call: Call) -> Node:
+def _exists_one(call: Call) -> SyntaxNode:
     more = _call(call, "_+_", _accumulated(call), _constant(call, 1))
     step = _call(call, "_?_:_", call.args[-1], more, _accumulated(call))
     result = _call(call, "_==_", _accumulated(call), _constant(call, 1))
     return _fold(call, len(call.args) - 1, _Loop(_constant(call, 0), step, result=result))
 
 
-def _map(call: Call) -> Node:
+def _map(call: Call) -> SyntaxNode:
     return _collected(call, 1, ListOf(call.at, 0, ()), _appended(call, call.args[-1]))
 
 
-def _filter(call: Call) -> Node:
+def _filter(call: Call) -> SyntaxNode:
     step = _call(call, "_?_:_", call.args[1], _appended(call, call.args[0]), _accumulated(call))
     return _fold(call, 1, _Loop(ListOf(call.at, 0, ()), step))
 
 
-def _transform_list(call: Call) -> Node:
+def _transform_list(call: Call) -> SyntaxNode:
     return _collected(call, 2, ListOf(call.at, 0, ()), _appended(call, call.args[-1]))
 
 
-def _transform_map(call: Call) -> Node:
+def _transform_map(call: Call) -> SyntaxNode:
     step = _call(call, "cel.@mapInsert", _accumulated(call), call.args[0], call.args[-1])
     return _collected(call, 2, MapOf(call.at, 0), step)
 
 
-def _transform_map_entry(call: Call) -> Node:
+def _transform_map_entry(call: Call) -> SyntaxNode:
     return _collected(call, 2, MapOf(call.at, 0), _call(call, "cel.@mapInsert", _accumulated(call), call.args[-1]))
 
 
-def _appended(call: Call, item: Node) -> Node:
+def _appended(call: Call, item: SyntaxNode) -> SyntaxNode:
     return _call(call, "_+_", _accumulated(call), ListOf(call.at, item.height, (item,)))
 
 
-def _collected(call: Call, count: int, initial: Node, step: Node) -> Node:
+def _collected(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) -> SyntaxNode:
     """A fold with a filter before the last argument where there is one more."""
     if len(call.args) > count + 1:
         step = _call(call, "_?_:_", call.args[count], step, _accumulated(call))
     return _fold(call, count, _Loop(initial, step))
 
 
-def _bound(near: Node, name: str, value: Node, result: Node) -> Node:
+def _bound(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
     """The result with a name for a value, which is computed when it is first asked for."""
     nothing = ListOf(near.at, 0, ())
     return Fold(
@@ -146,14 +146,14 @@ def _bound(near: Node, name: str, value: Node, result: Node) -> Node:
     )
 
 
-def _bind(call: Call) -> Node | None:
+def _bind(call: Call) -> SyntaxNode | None:
     if not (isinstance(call.target, Ident) and call.target.name == "cel"):
         return None
     name = _name(call.args[0], "cel.bind() variable names must be simple identifiers")
     return _bound(call, name, call.args[1], call.args[2])
 
 
-def _optional_map(call: Call) -> Node:
+def _optional_map(call: Call) -> SyntaxNode:
     assert call.target is not None
     name = _name(call.args[0], f"{call.function}() variable name must be a simple identifier")
     value = _call(call, "value", target=call.target)
@@ -163,7 +163,7 @@ def _optional_map(call: Call) -> Node:
     return _call(call, "_?_:_", _call(call, "hasValue", target=call.target), mapped, _call(call, "optional.none"))
 
 
-def _sort_by(call: Call) -> Node:
+def _sort_by(call: Call) -> SyntaxNode:
     if isinstance(call.target, Literal | MapOf):
         fault = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise CompileError(call.target.at, fault)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from kschedctl.cel.errors import CompileError, at_place
 from kschedctl.cel.lexer import END, Token, literal, tokens
 from kschedctl.cel.macros import expand
-from kschedctl.cel.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ RESERVED = frozenset(
 ) | {"package", "return", "var", "void", "while"}
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> SyntaxNode:
     """The expression that a text is. Raises CompileError."""
     parser = _Parser(source)
     node = parser.expression()
@@ -43,11 +43,11 @@ def _too_deep(what: str) -> CompileError:
     return CompileError(f"compilation failed: ERROR: <input>:-1:0: {what}")
 
 
-def _above(*parts: Node) -> int:
+def _above(*parts: SyntaxNode) -> int:
     return 1 + _highest(parts)
 
 
-def _highest(parts: tuple[Node, ...]) -> int:
+def _highest(parts: tuple[SyntaxNode, ...]) -> int:
     return max((part.height for part in parts), default=0)
 
 
@@ -95,7 +95,7 @@ class _Parser:
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def expression(self) -> Node:
+    def expression(self) -> SyntaxNode:
         self.enter("expression")
         node = self.logical("||", lambda: self.logical("&&", self.relation))
         question = self.accept("?")
@@ -107,7 +107,7 @@ class _Parser:
         self.depth["expression"] -= 1
         return node
 
-    def logical(self, operator: str, term: Callable[[], Node]) -> Node:
+    def logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
         terms, at = [term()], 0
         while self.token.kind == operator:
             at = self.take().at
@@ -116,7 +116,7 @@ class _Parser:
             return terms[0]
         return Call(at, _highest(tuple(terms)), f"_{operator}_", None, tuple(terms))
 
-    def relation(self, chained: bool = True) -> Node:
+    def relation(self, chained: bool = True) -> SyntaxNode:
         self.enter("relation")
         node = self.arithmetic(1)
         while chained and self.token.kind in RELATIONS:
@@ -127,7 +127,7 @@ class _Parser:
         self.depth["relation"] -= 1
         return node
 
-    def arithmetic(self, precedence: int) -> Node:
+    def arithmetic(self, precedence: int) -> SyntaxNode:
         self.enter("arithmetic")
         node = self.unary()
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
@@ -137,7 +137,7 @@ class _Parser:
         self.depth["arithmetic"] -= 1
         return node
 
-    def unary(self) -> Node:
+    def unary(self) -> SyntaxNode:
         first = self.token
         if first.kind not in ("!", "-") or self._is_negative_number():
             return self.member()
@@ -154,20 +154,20 @@ class _Parser:
 
     # -- selections ----------------------------------------------------------------------------------------------
 
-    def member(self) -> Node:
+    def member(self) -> SyntaxNode:
         node = self.primary()
         while self.token.kind in (".", "["):
             node = self.index(node) if self.token.kind == "[" else self.selection(node)
         return node
 
-    def index(self, node: Node) -> Node:
+    def index(self, node: SyntaxNode) -> SyntaxNode:
         bracket = self.take()
         function = "_[?_]" if self.accept("?") else "_[_]"
         parts = (node, self.expression())
         self.expect("]")
         return Call(bracket.at, _above(*parts), function, None, parts)
 
-    def selection(self, node: Node) -> Node:
+    def selection(self, node: SyntaxNode) -> SyntaxNode:
         dot = self.take()
         optional = self.accept("?")
         name = self.expect("name")
@@ -179,7 +179,7 @@ class _Parser:
             return Select(dot.at, _above(node), node, name.text)
         return self.call(parenthesis, name.text, node)
 
-    def call(self, parenthesis: Token, function: str, target: Node | None) -> Node:
+    def call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
         args = tuple(self.sequence(")", self.expression))
         height = _above(target, *args) if target else _highest(args)
         call = Call(parenthesis.at, height, function, target, args)
@@ -203,7 +203,7 @@ class _Parser:
 
     # -- the smallest parts --------------------------------------------------------------------------------------
 
-    def primary(self) -> Node:
+    def primary(self) -> SyntaxNode:
         token = self.token
         match token.kind:
             case "(":
@@ -222,7 +222,7 @@ class _Parser:
                 return self.name()
         return self.literal()
 
-    def literal(self) -> Node:
+    def literal(self) -> SyntaxNode:
         token = self.token
         negative = self._is_negative_number()
         if negative:
@@ -234,20 +234,20 @@ class _Parser:
         except ValueError as error:
             raise self.error(token.at, str(error)) from None
 
-    def list_of(self) -> Node:
+    def list_of(self) -> SyntaxNode:
         bracket = self.take()
         elements = self.sequence("]", lambda: (bool(self.accept("?")), self.expression()), trailing=True)
         nodes = tuple(node for _, node in elements)
         optional = frozenset(i for i, (question, _) in enumerate(elements) if question)
         return ListOf(bracket.at, _highest(nodes), nodes, optional)
 
-    def entry(self) -> tuple[Node, Node, bool]:
+    def entry(self) -> tuple[SyntaxNode, SyntaxNode, bool]:
         optional = bool(self.accept("?"))
         key = self.expression()
         self.expect(":")
         return key, self.expression(), optional
 
-    def name(self) -> Node:
+    def name(self) -> SyntaxNode:
         dot = self.accept(".")
         token = self.expect("name")
         name = f".{token.text}" if dot else token.text
@@ -265,14 +265,14 @@ class _Parser:
             at += 2
         return self.tokens[at].kind == "{"
 
-    def message(self, name: str) -> Node:
+    def message(self, name: str) -> SyntaxNode:
         while self.accept("."):
             name += f".{self.expect('name').text}"
         brace = self.expect("{")
         fields = tuple(self.sequence("}", self.field, trailing=True))
         return Message(brace.at, _highest(tuple(value for _, value, _, _ in fields)), name, fields)
 
-    def field(self) -> tuple[str, Node, bool, int]:
+    def field(self) -> tuple[str, SyntaxNode, bool, int]:
         optional = bool(self.accept("?"))
         name = self.expect("name")
         colon = self.expect(":")

@@ -22,9 +22,9 @@ from kschedctl.cel.qualifiers import qualified
 from kschedctl.cel.steps import (
     COST,
     TEXTS,
+    Computation,
     Frame,
     Run,
-    Step,
     binary,
     charge,
     computed,
@@ -37,7 +37,7 @@ from kschedctl.cel.steps import (
     or_value,
     tested,
 )
-from kschedctl.cel.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Node, Select
+from kschedctl.cel.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.values import MISSING, Map, Value, equal
 
 
@@ -48,9 +48,9 @@ class Planner:
     checked: Checked
     slots: list[dict[str, int]]
     size: int
-    planned: dict[Node, Step] = field(default_factory=dict)
+    planned: dict[SyntaxNode, Computation] = field(default_factory=dict)
 
-    def plan(self, node: Node) -> Step:
+    def plan(self, node: SyntaxNode) -> Computation:
         """How to compute a part. Raises CompileError for a constant that cannot be."""
         if node not in self.planned:
             self.planned[node] = self._plan(node)
@@ -61,17 +61,17 @@ class Planner:
         self.size += 1
         return self.size - 1
 
-    def _plan(self, node: Node) -> Step:
+    def _plan(self, node: SyntaxNode) -> Computation:
         named = self.checked.named_types.get(node)
         if named is not None and not isinstance(node, Message):
             return constant(named)
-        plan: Callable[[Planner, Any], Step] = _PLANS[type(node)]
+        plan: Callable[[Planner, Any], Computation] = _PLANS[type(node)]
         return plan(self, node)
 
-    def _literal(self, node: Literal) -> Step:
+    def _literal(self, node: Literal) -> Computation:
         return constant(node.value)
 
-    def _fold(self, node: Fold) -> Step:
+    def _fold(self, node: Fold) -> Computation:
         ranged, initial = self.plan(node.range).run, self.plan(node.initial).run
         accumulator, variables = self.slot(), tuple(self.slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
@@ -81,10 +81,10 @@ class Planner:
         result = self.plan(node.result).run
         self.slots.pop()
         if node.names == (UNUSED,):
-            return Step(bound(accumulator, initial, result))
-        return Step(looped(Loop(ranged, initial, condition, step, result, accumulator, variables)))
+            return Computation(bound(accumulator, initial, result))
+        return Computation(looped(Loop(ranged, initial, condition, step, result, accumulator, variables)))
 
-    def _variable(self, node: Ident) -> Step:
+    def _variable(self, node: Ident) -> Computation:
         name = node.name.lstrip(".")
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
@@ -97,19 +97,19 @@ class Planner:
                 raise value.with_traceback(None)
             return value
 
-        return Step(run, attribute=True)
+        return Computation(run, attribute=True)
 
     # -- selections ----------------------------------------------------------------------------------------------
 
-    def _operand(self, node: Node) -> tuple[Run, int]:
+    def _operand(self, node: SyntaxNode) -> tuple[Run, int]:
         """How to compute what is selected from, and what a selection counts for."""
         step = self.plan(node)
         return step.run, 1 if step.attribute else 2
 
-    def _select(self, node: Select) -> Step:
+    def _select(self, node: Select) -> Computation:
         (operand, cost), name = self._operand(node.operand), node.field
         if node.tests:
-            return Step(tested(operand, name))
+            return Computation(tested(operand, name))
         key = (str, name)
 
         def run(frame: Frame) -> Value:
@@ -121,9 +121,9 @@ class Planner:
                     return found
             return qualified(value, name)
 
-        return Step(run, attribute=True)
+        return Computation(run, attribute=True)
 
-    def _index(self, node: Call) -> Step:
+    def _index(self, node: Call) -> Computation:
         operand, cost = self._operand(node.args[0])
         index = self.plan(node.args[1]).run
         optional = node.function != "_[_]"
@@ -134,11 +134,11 @@ class Planner:
             frame[COST] += cost
             return qualified(value, at, optional)
 
-        return Step(run, attribute=True)
+        return Computation(run, attribute=True)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Step:
+    def _call(self, node: Call) -> Computation:
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
@@ -146,16 +146,16 @@ class Planner:
         args = [*([resolution.target] if resolution.target else []), *node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Step(or_value(steps[0].run, steps[1].run, resolution.function == "or"))
+            return Computation(or_value(steps[0].run, steps[1].run, resolution.function == "or"))
         self._check_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
             return in_constants(steps[0].run, steps[1].run([0]))
-        step = Step(self._called(resolution, args, steps))
+        step = Computation(self._called(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
             return computed(step)
         return step
 
-    def _called(self, resolution: Resolution, args: list[Node], steps: list[Step]) -> Run:
+    def _called(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
         types = [self.checked.types[arg] for arg in args]
         overloads = [(guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
@@ -179,7 +179,7 @@ class Planner:
 
         return run
 
-    def _check_pattern(self, function: str, args: list[Node]) -> None:
+    def _check_pattern(self, function: str, args: list[SyntaxNode]) -> None:
         if function in regular_expressions.PATTERNS and isinstance(args[1], Literal):
             try:
                 regular_expressions.check(args[1].value)
@@ -188,7 +188,7 @@ class Planner:
 
     # -- what is made --------------------------------------------------------------------------------------------
 
-    def _list(self, node: ListOf) -> Step:
+    def _list(self, node: ListOf) -> Computation:
         steps = [self.plan(element) for element in node.elements]
         runs, optional = [step.run for step in steps], node.optional
 
@@ -201,10 +201,10 @@ class Planner:
                 held(value) if i in optional else value for i, value in values if i not in optional or is_there(value)
             ]
 
-        step = Step(run)
+        step = Computation(run)
         return computed(step) if all(step.constant for step in steps) else step
 
-    def _map(self, node: MapOf) -> Step:
+    def _map(self, node: MapOf) -> Computation:
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
 
         def run(frame: Frame) -> Value:
@@ -218,10 +218,10 @@ class Planner:
                     made.put(at, found.value)
             return made
 
-        step = Step(run)
+        step = Computation(run)
         return computed(step) if all(key.constant and value.constant for key, value, _ in steps) else step
 
-    def _message(self, node: Message) -> Step:
+    def _message(self, node: Message) -> Computation:
         steps = [(name, self.plan(value).run, optional) for name, value, optional, _ in node.fields]
         message = MESSAGES.get(node.name.lstrip("."))
 
@@ -238,14 +238,14 @@ class Planner:
                 raise CelError(f"unknown type: {node.name}")
             return message.make(fields)
 
-        return Step(run)
+        return Computation(run)
 
     # -- what does not always compute all its arguments ----------------------------------------------------------
 
-    def _logical(self, node: Call) -> Step:
-        return Step(logical([self.plan(arg).run for arg in node.args], node.function == "_||_"))
+    def _logical(self, node: Call) -> Computation:
+        return Computation(logical([self.plan(arg).run for arg in node.args], node.function == "_||_"))
 
-    def _conditional(self, node: Call) -> Step:
+    def _conditional(self, node: Call) -> Computation:
         condition, then, otherwise = (self.plan(arg).run for arg in node.args)
 
         def run(frame: Frame) -> Value:
@@ -254,9 +254,9 @@ class Planner:
                 raise CelError(NO_SUCH_OVERLOAD)
             return then(frame) if chosen else otherwise(frame)
 
-        return Step(run, attribute=True)
+        return Computation(run, attribute=True)
 
-    def _equality(self, node: Call) -> Step:
+    def _equality(self, node: Call) -> Computation:
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
         cost = costs.inequality if negative else costs.equality
@@ -271,9 +271,9 @@ class Planner:
                     return True
                 raise
 
-        return Step(run)
+        return Computation(run)
 
-    def _not_strictly_false(self, node: Call) -> Step:
+    def _not_strictly_false(self, node: Call) -> Computation:
         operand = self.plan(node.args[0]).run
 
         def run(frame: Frame) -> Value:
@@ -284,10 +284,10 @@ class Planner:
                 return True
             return value if type(value) is bool else True
 
-        return Step(run)
+        return Computation(run)
 
 
-_PLANS: Mapping[type[Node], Callable[..., Step]] = {
+_PLANS: Mapping[type[SyntaxNode], Callable[..., Computation]] = {
     Literal: Planner._literal,
     Ident: Planner._variable,
     Select: Planner._select,
@@ -297,7 +297,7 @@ _PLANS: Mapping[type[Node], Callable[..., Step]] = {
     Message: Planner._message,
     Fold: Planner._fold,
 }
-_SPECIAL: Mapping[str, Callable[[Planner, Call], Step]] = {
+_SPECIAL: Mapping[str, Callable[[Planner, Call], Computation]] = {
     "_||_": Planner._logical,
     "_&&_": Planner._logical,
     "_?_:_": Planner._conditional,

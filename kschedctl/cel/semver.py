@@ -23,7 +23,7 @@ class PreRelease(NamedTuple):
         return (True, 0, self.text) if self.number is None else (False, self.number, "")
 
 
-class Version(NamedTuple):
+class SemanticVersion(NamedTuple):
     """A version without its build metadata, which no comparison looks at."""
 
     major: int
@@ -31,7 +31,7 @@ class Version(NamedTuple):
     patch: int
     pre: tuple[PreRelease, ...] = ()
 
-    def compare(self, other: Version) -> int:
+    def compare(self, other: SemanticVersion) -> int:
         """-1, 0 or 1; a pre-release comes before its release."""
         mine, theirs = self[:3], other[:3]
         if mine != theirs:
@@ -46,7 +46,7 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}.{self.patch}{'-' if pre else ''}{pre}"
 
 
-def parse(text: str, normalize: bool = False) -> Version:
+def parse(text: str, normalize: bool = False) -> SemanticVersion:
     """The version that a text stands for. ``normalize`` accepts ``v1.02``. Raises ValueError.
 
     >>> str(parse("1.2.3-rc.1+build")), str(parse("v1.02", normalize=True))
@@ -60,7 +60,7 @@ def parse(text: str, normalize: bool = False) -> Version:
     if "+" in parts[2]:
         for identifier in build.split("."):
             _check(identifier, "Build meta data")
-    return Version(
+    return SemanticVersion(
         _number(parts[0], "major"),
         _number(parts[1], "minor"),
         _number(patch, "patch"),

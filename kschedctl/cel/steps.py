@@ -27,7 +27,7 @@ TEXTS = frozenset([str, bytes])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Computation:
     """How to compute a part. ``constant``: it is always the same; ``attribute``: selections from it count as one."""
 
     run: Run
@@ -40,12 +40,12 @@ _HASHED = frozenset([bool, int, Uint, float, str])
 _UNHASHABLE = frozenset(["kubernetes.Semver", "kubernetes.NamedFormat"])
 
 
-def constant(value: Value) -> Step:
+def constant(value: Value) -> Computation:
     """A part that is always the same."""
-    return Step(lambda frame: value, constant=True)
+    return Computation(lambda frame: value, constant=True)
 
 
-def computed(step: Step) -> Step:
+def computed(step: Computation) -> Computation:
     """A part of constants only, computed beforehand. Raises CompileError."""
     try:
         return constant(step.run([0]))
@@ -122,7 +122,7 @@ def logical(terms: list[Run], decisive: bool) -> Run:
     return run
 
 
-def in_constants(value: Run, among: Value) -> Step:
+def in_constants(value: Run, among: Value) -> Computation:
     """Membership in a list or map that is always the same; upstream makes a set of a list of simple values."""
     if isinstance(among, list) and not among:
         return constant(False)
@@ -134,7 +134,7 @@ def in_constants(value: Run, among: Value) -> Step:
             raise AbortedError("internal error: runtime error: hash of unhashable type")
         return operators.is_in(wanted, among)
 
-    return Step(run)
+    return Computation(run)
 
 
 def or_value(left: Run, right: Run, keeps: bool) -> Run:

@@ -14,76 +14,76 @@ UNUSED = "#unused"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class SyntaxNode:
     at: int
     height: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ident(Node):
+class Ident(SyntaxNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Select(Node):
+class Select(SyntaxNode):
     """``operand.field``, or whether it is there (``has()``)."""
 
-    operand: Node
+    operand: SyntaxNode
     field: str
     tests: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call(Node):
+class Call(SyntaxNode):
     """``||`` and ``&&`` have all their terms as arguments."""
 
     function: str
-    target: Node | None
-    args: tuple[Node, ...]
+    target: SyntaxNode | None
+    args: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListOf(Node):
-    elements: tuple[Node, ...]
+class ListOf(SyntaxNode):
+    elements: tuple[SyntaxNode, ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MapOf(Node):
-    entries: tuple[tuple[Node, Node, bool], ...] = ()
+class MapOf(SyntaxNode):
+    entries: tuple[tuple[SyntaxNode, SyntaxNode, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Message(Node):
+class Message(SyntaxNode):
     name: str
-    fields: tuple[tuple[str, Node, bool, int], ...]
+    fields: tuple[tuple[str, SyntaxNode, bool, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fold(Node):
+class Fold(SyntaxNode):
     """A comprehension: for each of the range while the condition holds, the accumulator becomes the step."""
 
-    range: Node
+    range: SyntaxNode
     names: tuple[str, ...]
     accumulator: str
-    initial: Node
-    condition: Node
-    step: Node
-    result: Node
+    initial: SyntaxNode
+    condition: SyntaxNode
+    step: SyntaxNode
+    result: SyntaxNode
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """The parts of a part, in source order."""
-    parts: Callable[[Any], tuple[Node, ...]] = _CHILDREN[type(node)]
+    parts: Callable[[Any], tuple[SyntaxNode, ...]] = _CHILDREN[type(node)]
     return parts(node)
 
 
-_CHILDREN: Mapping[type[Node], Callable[..., tuple[Node, ...]]] = {
+_CHILDREN: Mapping[type[SyntaxNode], Callable[..., tuple[SyntaxNode, ...]]] = {
     Literal: lambda node: (),
     Ident: lambda node: (),
     Select: lambda node: (node.operand,),

@@ -12,7 +12,7 @@ from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
 from kschedctl.cel.library.formatting import ACCEPTED, Clause, clauses, unfit
-from kschedctl.cel.syntax import Call, ListOf, Literal, MapOf, Node, children
+from kschedctl.cel.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
 from kschedctl.cel.types import Type, without_optional
 from kschedctl.cel.values import Value
 
@@ -44,9 +44,9 @@ def validate(checked: Checked) -> Faults:
     return faults
 
 
-def _nodes(root: Node) -> Iterator[tuple[Node, bool]]:
+def _nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
     """All parts, each once, and whether they are within the call of ``format``, where types may be mixed."""
-    seen: set[Node] = set()
+    seen: set[SyntaxNode] = set()
     stack = [(root, False)]
     while stack:
         node, formatted = stack.pop()
@@ -115,7 +115,7 @@ def _format(node: Call, checked: Checked) -> Faults:
     return []
 
 
-def _unfit(value: Node, verb: str, checked: Checked) -> Node | None:
+def _unfit(value: SyntaxNode, verb: str, checked: Checked) -> SyntaxNode | None:
     """The value, or the one within it, whose type a clause does not take."""
     t = checked.types[value]
     kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Output, Source
 from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import Run, exit_code
+from kschedctl.cli.run_options import RunOptions, exit_code
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.studies.parallel import Progress, Workers
@@ -36,7 +36,7 @@ def clusters(source: Source) -> dict[str, Asked]:
 
 
 def answer(
-    run: Run,
+    run: RunOptions,
     output: Output,
     subjects: dict[str, Subject],
     ask: Callable[[Subject, Workers, Progress], Any],

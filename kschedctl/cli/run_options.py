@@ -24,7 +24,7 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     """How to run it, how often, and who does."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0

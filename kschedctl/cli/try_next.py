@@ -8,7 +8,7 @@ from typing import Any
 
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 
 STDIN = "-"
 
@@ -22,7 +22,7 @@ def again(
     return (command_line(command, *arguments, source.arguments(), options),)
 
 
-def scenario(source: Source, run: Run, steps: Mapping[str, Any] | None) -> tuple[str, ...]:
+def scenario(source: Source, run: RunOptions, steps: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The same for a scenario, if there is one, which stands on the command line itself."""
     if steps is None:
         return ()

@@ -17,7 +17,7 @@ from kschedctl.reports.configuration import (
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import shown_url, without_secrets
-from kschedctl.scheduler.configuration.strict_decoding import Duration
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 
 RUN_ORDER = (
     *("preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit"),
@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
         return {name: _plain(item) for name, item in fields if item is not None}
-    if isinstance(value, Duration):
+    if isinstance(value, GoDuration):
         return f"{value:g}s"
     if isinstance(value, Mapping):  # of a plugin that is not in-tree
         return without_secrets(value)

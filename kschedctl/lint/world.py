@@ -13,7 +13,7 @@ from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
@@ -90,9 +90,9 @@ class World:
         return cls(tuple(cluster_workloads(cluster)), items, cluster)
 
     @cached_property
-    def validation_options(self) -> Options:
+    def validation_options(self) -> ValidationOptions:
         """The feature gates of the cluster, without one those of v1.36."""
-        return validation_options(self.cluster) if self.cluster is not None else Options()
+        return validation_options(self.cluster) if self.cluster is not None else ValidationOptions()
 
     @cached_property
     def facts(self) -> Facts:

@@ -16,7 +16,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.pending import PendingPods
-from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.whatif import WhatIf
 
 Rows = Iterable[Sequence[object]]
@@ -79,7 +79,7 @@ def _pending(report: PendingPods) -> Iterator[Sequence[object]]:
             yield pod, group.verdict, group.cause
 
 
-def _simulation(report: Simulation) -> Iterator[Sequence[object]]:
+def _simulation(report: SimulationReport) -> Iterator[Sequence[object]]:
     for pod, node in report.placements.items():
         yield pod, "Scheduled", node, report.tied.get(pod, 1), ""
     for group in report.pending:

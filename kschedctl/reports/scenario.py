@@ -37,7 +37,7 @@ class TaintPart(Part, frozen=True):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
 
 
-class Taint(SomeNodes, frozen=True):
+class TaintNodes(SomeNodes, frozen=True):
     """Taints to ``add`` to nodes, and to ``remove``: those of the key, with an effect only those."""
 
     add: tuple[TaintPart, ...] = ()
@@ -63,7 +63,7 @@ class AddNodes(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Workload(Part, frozen=True, kw_only=True):
+class NamedWorkload(Part, frozen=True, kw_only=True):
     """A workload that has pods in the cluster."""
 
     kind: Literal["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "DaemonSet", "Job", "Pod"] = (
@@ -73,7 +73,7 @@ class Workload(Part, frozen=True, kw_only=True):
     name: Name
 
 
-class Scale(Workload, frozen=True, kw_only=True):
+class Scale(NamedWorkload, frozen=True, kw_only=True):
     """A workload with so many pods."""
 
     replicas: Annotated[int, msgspec.Meta(ge=0, le=150_000)]
@@ -97,7 +97,7 @@ class SetPriorityClass(Part, frozen=True, kw_only=True):
     value: int | None = None
     global_default: bool = False
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
-    workloads: tuple[Workload, ...] = ()
+    workloads: tuple[NamedWorkload, ...] = ()
 
 
 class Configure(Part, frozen=True):
@@ -112,7 +112,7 @@ class Step(Part, frozen=True):
 
     cordon: SomeNodes | None = None
     uncordon: SomeNodes | None = None
-    taint: Taint | None = None
+    taint: TaintNodes | None = None
     label: Label | None = None
     add_nodes: AddNodes | None = None
     remove_nodes: SomeNodes | None = None

@@ -21,7 +21,7 @@ from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.scenario import scenario_schema
-from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.snapshot import SnapshotDiff, SnapshotReport
 from kschedctl.reports.version import Version
 from kschedctl.reports.whatif import WhatIf
@@ -36,7 +36,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "lint-rules": RuleList,
     "lint-rule": RuleReport,
     "effective-configuration": EffectiveConfiguration,
-    "simulation": Simulation,
+    "simulation": SimulationReport,
     "capacity": Capacity,
     "drain": Drain,
     "failures": Failures,

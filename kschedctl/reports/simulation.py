@@ -93,7 +93,7 @@ class Variation(Document, frozen=True):
     workloads: tuple[WorkloadVariation, ...] = ()
 
 
-class Simulation(Document, frozen=True):
+class SimulationReport(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
     good where it was more than one. ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out. ``interrupted``: this is what was known

@@ -26,7 +26,7 @@ from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 Amounts = npt.NDArray[np.int64]
 
 
-class Column(NamedTuple):
+class ResourceColumn(NamedTuple):
     """(N,) each: what the nodes offer of one resource, and what is used of it."""
 
     allocatable: Amounts
@@ -40,13 +40,13 @@ class Usage:
         self.view = view
         self.requested = requested + delta.sums(requests, len(view.nodes)) if delta else requested
 
-    def of(self, name: str) -> Column:
+    def of(self, name: str) -> ResourceColumn:
         """One resource; all zero when no node and no pod of the snapshot knows it."""
         column = self.view.resources.get(name)
         if column is None:
             none = np.zeros(len(self.view.nodes), np.int64)
-            return Column(none, none)
-        return Column(self.view.allocatable[:, column], self.requested[:, column])
+            return ResourceColumn(none, none)
+        return ResourceColumn(self.view.allocatable[:, column], self.requested[:, column])
 
     def leaves(self, requests: Mapping[str, int]) -> bool:
         """Whether every node has as much left of everything, and room for a pod more."""

@@ -31,7 +31,7 @@ STAYING = ("DaemonSet", "Node")
 
 
 @dataclass(eq=False)
-class Cordoned(Scene):
+class CordonedNodes(Scene):
     """A cluster in which ``nodes`` are cordoned."""
 
     nodes: Sequence[str] = ()
@@ -52,7 +52,7 @@ def drain(
     Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    scene = Cordoned(cordoned(cluster, nodes), sampling, nodes=nodes)
+    scene = CordonedNodes(cordoned(cluster, nodes), sampling, nodes=nodes)
     if runs == 1:
         return drain_once(scene, seed, progress)
     results = try_seeds(drain_once, scene, range(seed, seed + runs), workers, progress)
@@ -80,7 +80,7 @@ def _numbers(report: Drain) -> dict[str, int]:
     }
 
 
-def drain_once(scene: Cordoned, seed: int, progress: Progress = UNSEEN) -> Drain:
+def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> Drain:
     """The drain under one seed."""
     simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
     before = simulation.view.requested.copy()

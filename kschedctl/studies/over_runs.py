@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from kschedctl.reports.simulation import Simulation, Spread, Variation, WorkloadVariation
+from kschedctl.reports.simulation import SimulationReport, Spread, Variation, WorkloadVariation
 from kschedctl.studies.parallel import Context, Progress, Results, Task, Workers, run_all
 
 Report = TypeVar("Report")
@@ -53,7 +53,7 @@ def spread(numbers: Iterable[int]) -> Spread:
 # -- simulations --------------------------------------------------------------------------------------------------
 
 
-def variation(runs: Sequence[Simulation]) -> Variation:
+def variation(runs: Sequence[SimulationReport]) -> Variation:
     """How the runs of a simulation differ, also in where the pods of each workload are."""
     return Variation(
         runs=len(runs),
@@ -65,13 +65,13 @@ def variation(runs: Sequence[Simulation]) -> Variation:
     )
 
 
-def _outcome(run: Simulation) -> object:
+def _outcome(run: SimulationReport) -> object:
     """Equal for runs that place as many pods of each workload in each domain, and evict the same pods."""
     placed = tuple((w.running, repr(w.domains)) for w in run.workloads)
     return placed, frozenset(evicted.pod for evicted in run.evicted)
 
 
-def _workload(runs: Sequence[Simulation], number: int) -> WorkloadVariation:
+def _workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariation:
     same = [run.workloads[number] for run in runs]
     values = {key: sorted({v for one in same for v in one.domains[key]}) for key in same[0].domains}
     domains = {

@@ -29,7 +29,7 @@ ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
 """The namespaces that the API server makes itself."""
 
 
-class Refusal(NamedTuple):
+class Denial(NamedTuple):
     """Why an object is not created, and the field that is to blame."""
 
     message: str
@@ -54,7 +54,7 @@ def raise_all(told: list[InputError]) -> None:
         raise told[0]
 
 
-def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, namespace: str = "") -> list[Refusal]:
+def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, namespace: str = "") -> list[Denial]:
     """Why the API server would not create what the manifest describes, in its words; empty where it would.
 
     ``found``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
@@ -63,23 +63,23 @@ def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, names
     kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
     wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
     faults = errors(kind, found, validation_options(cluster))
-    wrong += [Refusal(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
+    wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
     for template, path in pod_templates(kind, found):
         wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
     return wrong
 
 
-def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Refusal]:
+def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Every cluster has namespaces: where none is known, they were not read."""
     there = {namespace.metadata.name for namespace in cluster.namespaces}
     if there and _covers(cluster, "Namespace") and name not in (*there, *ALWAYS_THERE):
         hint = "add a manifest of it, or apply it to another"
-        yield Refusal(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
+        yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
 def _of_pod(
     template: written.Template, path: Path, found: Struct, kind: str, cluster: Cluster, *, faultless: bool
-) -> Iterator[Refusal]:
+) -> Iterator[Denial]:
     """What is said when the pods are created, by admission and, of those of a template that passes, by validation."""
     meta = found.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
@@ -87,12 +87,12 @@ def _of_pod(
     else:
         name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
     for field, why in _runtime_class(template.spec, cluster):
-        yield Refusal(f'{so}pods "{name}" is forbidden: {why}', (*path, "spec", field))
+        yield Denial(f'{so}pods "{name}" is forbidden: {why}', (*path, "spec", field))
     if kind != "Pod" and faultless:
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
         for error in errors("Pod", made, validation_options(cluster)):
-            yield Refusal(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
+            yield Denial(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
 def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,7 @@ def simulate(
     pending: bool = False,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
-) -> reports.Simulation:
+) -> reports.SimulationReport:
     """What applying the manifests would do.
 
     ``seed`` decides ties, ``runs`` tries as many seeds from there on; with ``sampling`` the scheduler looks at as many
@@ -63,12 +63,14 @@ def simulate(
     results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)
     found = results.known
     if not found:
-        return reports.Simulation(seed, sampling, placed=0, unplaced=0, interrupted=True)
+        return reports.SimulationReport(seed, sampling, placed=0, unplaced=0, interrupted=True)
     unknown = together(report.unknown for report in found)
     return replace(found[0], variation=variation(found), interrupted=results.interrupted, **said(unknown))
 
 
-def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None) -> reports.Simulation:
+def run_scene(
+    scene: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+) -> reports.SimulationReport:
     """One run of the simulation."""
     before = scene.scheduler.view.requested
     simulation, rollouts, outcomes = deploy(scene, seed, done)
@@ -79,7 +81,7 @@ def run_scene(scene: Deployed, seed: int, done: Callable[[int], None] = lambda n
     if not simulation.interrupted:
         simulation.preemption = False  # nobody else is evicted for those who come back
         simulation.schedule(come_back(simulation, victims(outcomes)))
-    return reports.Simulation(
+    return reports.SimulationReport(
         seed=seed,
         sampling=scene.sampling,
         placed=len(placed),

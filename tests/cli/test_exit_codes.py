@@ -75,7 +75,7 @@ def raising(error: BaseException) -> object:
     ],
 )
 def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str) -> None:
-    monkeypatch.setattr(explain, "read_world", raising(error))
+    monkeypatch.setattr(explain, "read_inquiry", raising(error))
     outcome = run("explain", "--demo")
     assert outcome.code == code
     assert said in outcome.err
@@ -85,7 +85,7 @@ def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Ex
 
 
 def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "read_world", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(explain, "read_inquiry", raising(KeyboardInterrupt()))
     assert run("explain", "--demo") == (130, "", "")
 
 

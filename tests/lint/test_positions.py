@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content
-from kschedctl.sources.documents.positions import Manifest, Path, Text, manifests_of, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, Path, Text, manifests_of, read_manifests
 
 YAML = """\
 # the first line
@@ -46,7 +46,7 @@ CASES: dict[tuple[int, Path], tuple[int, int]] = {
 }
 
 
-def manifests(text: str) -> list[Manifest]:
+def manifests(text: str) -> list[LocatedObject]:
     return list(manifests_of("f.yaml", Content("f.yaml", text, is_json=False)))
 
 

@@ -15,7 +15,7 @@ from kschedctl.lint.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, TABLE, example, table_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
-from kschedctl.sources.documents.positions import Manifest, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 MARK = "# <-"
 MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501)]
@@ -25,7 +25,7 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     """The rule alone on a part of its example; Nodes among the manifests are its cluster."""
     text = example(rule.id)
     (tmp_path / "m.yaml").write_text(text[part])
-    manifests: list[Manifest] = list(read_manifests(str(tmp_path / "m.yaml")))
+    manifests: list[LocatedObject] = list(read_manifests(str(tmp_path / "m.yaml")))
     around = list(yaml.safe_load_all(text["cluster"])) if text["cluster"] else [m.value for m in manifests]
     around += MANY_NODES if rule.id == "af-large-cluster" else []
     cluster = Cluster.from_objects(around) if any(o["kind"] == "Node" for o in around) else None

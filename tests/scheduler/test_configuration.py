@@ -12,7 +12,7 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import ResourceSpec, UtilizationShapePoint
-from kschedctl.scheduler.configuration.strict_decoding import Duration
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
@@ -414,13 +414,13 @@ def test_arguments_of_a_disabled_fit_are_not_checked():
     [("0", 0), ("10s", 10), ("1h2m3s", 3723), ("1.5s", 1.5), ("-250ms", -0.25), (".5m", 30), ("100us", 1e-4)],
 )
 def test_durations(text, seconds):
-    assert Duration.parse(text) == pytest.approx(seconds)
+    assert GoDuration.parse(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "s", "10", "10 s", "10d", "1m0", 10, None])
 def test_no_durations(text):
     with pytest.raises(ValueError, match="invalid duration"):
-        Duration.parse(text)
+        GoDuration.parse(text)
 
 
 def test_in_tree_plugins_implement_known_points_only():

@@ -7,7 +7,7 @@ from small import Json, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.reports.simulation import Simulation, WorkloadPlacement
+from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
 from kschedctl.studies.controllers.changed_workloads import first_to_go
 from kschedctl.studies.controllers.rollout_limits import share
 from kschedctl.studies.simulate import simulate
@@ -15,7 +15,7 @@ from kschedctl.studies.simulate import simulate
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 
 
-def run(objects: list[Json], *manifests: Json, rollout: bool = False) -> Simulation:
+def run(objects: list[Json], *manifests: Json, rollout: bool = False) -> SimulationReport:
     return simulate(Cluster.from_objects(objects), manifests, rollout=rollout)
 
 

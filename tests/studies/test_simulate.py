@@ -7,7 +7,7 @@ from small import ZONE, Json, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.studies.parallel import Workers
 from kschedctl.studies.simulate import simulate
 
@@ -16,7 +16,7 @@ THREE_ZONES = [node("n1", "a"), node("n2", "b"), node("n3", "c")]
 NIGHTLY: Json = {"schedule": "0 3 * * *"}
 
 
-def run(objects: list[Json], *manifests: Json, **options: object) -> Simulation:
+def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationReport:
     return simulate(Cluster.from_objects(objects), manifests, **options)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from kschedctl.api.field_errors import (
     required,
 )
 from kschedctl.api.validation import names
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.resources import container_resources
 from kschedctl.api.validation.written import Container, PodSpec, Port, VolumeMount
 
@@ -24,7 +24,7 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
-def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: Options) -> Found:
+def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions) -> Found:
     """All containers of a spec that stands at the path; ``volumes`` are the names of its volumes."""
     if not spec.containers:
         yield required((*path, "containers"))
@@ -48,7 +48,7 @@ def containers(spec: PodSpec, volumes: Collection[str], path: Path, options: Opt
         yield from _host_ports((container,), (*path, "initContainers"))
 
 
-def host_network_ports(spec: PodSpec, path: Path, options: Options) -> Found:
+def host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> Found:
     """With host networking a port of a container is the host's. Upstream: validatePodHostNetworkDeps."""
     for i, container in enumerate(spec.containers if spec.host_network else ()):
         for j, port in enumerate(container.ports):
@@ -131,7 +131,7 @@ def _mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path)
         seen.add(mount.mount_path)
 
 
-def _restart_policy(container: Container, path: Path, options: Options, init: bool = False) -> Found:
+def _restart_policy(container: Container, path: Path, options: ValidationOptions, init: bool = False) -> Found:
     """Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
     policy, at = container.restart_policy, (*path, "restartPolicy")
     known = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None

@@ -8,7 +8,7 @@ from typing import Any
 from kschedctl.api.field_errors import FieldError, Found, Path
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import workloads, written
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.pods import pod
 
 KINDS: dict[str, type[Struct]] = {
@@ -24,7 +24,7 @@ KINDS: dict[str, type[Struct]] = {
 }
 """Kind -> the struct that ``errors`` takes."""
 
-_RULES: dict[str, Callable[[Any, Options], Found]] = {
+_RULES: dict[str, Callable[[Any, ValidationOptions], Found]] = {
     "Pod": pod,
     "PodTemplate": workloads.pod_template,
     "Deployment": workloads.deployment,
@@ -37,7 +37,7 @@ _RULES: dict[str, Callable[[Any, Options], Found]] = {
 }
 
 
-def errors(kind: str, found: Struct, options: Options) -> list[FieldError]:
+def errors(kind: str, found: Struct, options: ValidationOptions) -> list[FieldError]:
     """What the API server refuses in an object of KINDS, each once and in its order; empty where it takes the object.
 
     >>> [str(error) for error in errors("Pod", written.Pod(), Options())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Options(NamedTuple):
+class ValidationOptions(NamedTuple):
     """``is_pod``: a pod that is created, not a template; the others are feature gates, as they are in v1.36.
 
     Upstream: PodValidationOptions, and GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).

@@ -17,7 +17,7 @@ from kschedctl.api.validation import names
 from kschedctl.api.validation.containers import containers, host_network_ports, images
 from kschedctl.api.validation.metadata import annotation_keys, object_meta
 from kschedctl.api.validation.node_affinity import node_affinity
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.pod_affinity import pod_affinity
 from kschedctl.api.validation.resources import overhead, pod_resources
 from kschedctl.api.validation.spread import spread_constraints
@@ -40,7 +40,7 @@ class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
     resource_claim_template_name: str | None
 
 
-def pod(found: Pod, options: Options) -> Found:
+def pod(found: Pod, options: ValidationOptions) -> Found:
     """What is refused when the pod is created."""
     options = options._replace(is_pod=True)
     spec = stored_spec(found, options)
@@ -51,14 +51,14 @@ def pod(found: Pod, options: Options) -> Found:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-def template(found: Template, path: Path, options: Options) -> Found:
+def template(found: Template, path: Path, options: ValidationOptions) -> Found:
     """What is refused in the template of pods; they themselves are looked at once more when they are created."""
     yield from names.labels(found.metadata.labels, (*path, "labels"))
     yield from annotation_keys(found.metadata.annotations, (*path, "annotations"))
     yield from pod_spec(found.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
-def stored_spec(found: Template, options: Options) -> PodSpec:
+def stored_spec(found: Template, options: ValidationOptions) -> PodSpec:
     """The spec of a pod with what the API server fills in before it validates."""
     plain = api.Pod(api.PodMeta(labels=found.metadata.labels), found.spec)
     with suppress(QuantityError):  # whoever reads the quantity says so
@@ -69,7 +69,7 @@ def stored_spec(found: Template, options: Options) -> PodSpec:
     return spec
 
 
-def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: Options) -> Found:
+def pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> Found:
     """Upstream: ValidatePodSpec; ``pod_name`` is empty for a template."""
     errors, right = volumes(spec.volumes, pod_name, (*path, "volumes"), options)
     yield from errors

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kschedctl.api.field_errors import Found, Named, Path, duplicate, forbidden, invalid, not_supported, required
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.validation import names
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.pod_affinity import IN_BOTH, WITHOUT_SELECTOR, label_keys
 from kschedctl.api.validation.selectors import label_selector
 
@@ -15,7 +15,9 @@ ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 POLICIES = ("Honor", "Ignore")
 
 
-def spread_constraints(constraints: Sequence[TopologySpreadConstraint], path: Path, options: Options) -> Found:
+def spread_constraints(
+    constraints: Sequence[TopologySpreadConstraint], path: Path, options: ValidationOptions
+) -> Found:
     """All constraints of a pod."""
     for i, constraint in enumerate(constraints):
         at = (*path, i)
@@ -49,7 +51,7 @@ def min_domains(constraint: TopologySpreadConstraint, path: Path) -> Found:
         yield invalid(at, constraint.min_domains, only)
 
 
-def match_label_keys(constraint: TopologySpreadConstraint, path: Path, options: Options) -> Found:
+def match_label_keys(constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions) -> Found:
     """matchLabelKeys of the constraint at the path.
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys; before 1.34, and without the gate

@@ -8,20 +8,20 @@ from kschedctl.api.field_errors import Found, Named, Path, invalid, not_supporte
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.objects import Toleration
 from kschedctl.api.validation import names
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 
 OPERATORS = ("Equal", "Exists")
 COMPARISONS = ("Lt", "Gt")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def tolerations(found: Iterable[Toleration], path: Path, options: Options) -> Found:
+def tolerations(found: Iterable[Toleration], path: Path, options: ValidationOptions) -> Found:
     """All tolerations of a pod."""
     for i, toleration in enumerate(found):
         yield from _toleration(toleration, (*path, i), options)
 
 
-def _toleration(toleration: Toleration, path: Path, options: Options) -> Found:
+def _toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> Found:
     operator = Named(toleration.operator)
     if toleration.key:
         yield from names.check((*path, "key"), toleration.key, names.qualified_name)
@@ -42,7 +42,7 @@ def toleration_seconds(toleration: Toleration, path: Path) -> Found:
         yield fault._replace(at=(*path, "tolerationSeconds"))
 
 
-def _value(toleration: Toleration, path: Path, options: Options) -> Found:
+def _value(toleration: Toleration, path: Path, options: ValidationOptions) -> Found:
     """The operator, and the value that it asks for; upstream blames values that it does not like on the operator."""
     at, value = (*path, "operator"), toleration.value
     match toleration.operator:

@@ -24,7 +24,7 @@ from kschedctl.api.objects import PersistentVolumeClaimSpec
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import names
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.written import Volume
 
@@ -56,7 +56,9 @@ ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnce
 VOLUME_MODES = ("Block", "Filesystem")
 
 
-def volumes(found: Sequence[Volume], pod: str, path: Path, options: Options) -> tuple[list[FieldError], frozenset[str]]:
+def volumes(
+    found: Sequence[Volume], pod: str, path: Path, options: ValidationOptions
+) -> tuple[list[FieldError], frozenset[str]]:
     """What is wrong, and the names of the volumes that are right; ``pod``: its name, if it has one already.
 
     Upstream: ValidateVolumes.
@@ -85,7 +87,7 @@ def _name(name: str, taken: set[str], path: Path) -> Found:
         yield duplicate(path, name)
 
 
-def _sources(volume: Volume, pod: str, path: Path, options: Options) -> Found:
+def _sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> Found:
     """Upstream: validateVolumeSource; a volume without a source becomes an emptyDir by default."""
     given = {source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None}
     for number, (source, value) in enumerate(given.items()):

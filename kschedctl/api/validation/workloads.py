@@ -11,7 +11,7 @@ from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource
 from kschedctl.api.validation import names
 from kschedctl.api.validation.metadata import object_meta
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.pods import template
 from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.strategies import not_negative, strategy
@@ -36,19 +36,19 @@ MOST_PARALLEL = 100_000
 _LONGEST_CRON_JOB = 52
 
 
-def pod_template(found: PodTemplate, options: Options) -> Found:
+def pod_template(found: PodTemplate, options: ValidationOptions) -> Found:
     """Upstream: ValidatePodTemplate."""
     yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
     yield from template(found.template, ("template",), options)
 
 
-def deployment(found: Workload, options: Options) -> Found:
+def deployment(found: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateDeployment."""
     yield from replica_set(found, options)
     yield from strategy(found.spec.strategy, (*SPEC, "strategy"))
 
 
-def replica_set(found: Workload, options: Options) -> Found:
+def replica_set(found: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateReplicaSet."""
     spec = found.spec
     yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
@@ -58,7 +58,7 @@ def replica_set(found: Workload, options: Options) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def stateful_set(found: Workload, options: Options) -> Found:
+def stateful_set(found: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateStatefulSet; the claims that it makes take the place of volumes of their name."""
     spec, policy = found.spec, found.spec.pod_management_policy
     yield from object_meta(found.metadata, ("metadata",), names.dns_label)
@@ -74,7 +74,7 @@ def stateful_set(found: Workload, options: Options) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def daemon_set(found: Workload, options: Options) -> Found:
+def daemon_set(found: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateDaemonSet."""
     spec = found.spec
     yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
@@ -86,7 +86,7 @@ def daemon_set(found: Workload, options: Options) -> Found:
     yield from _restarts_always(spec.template)
 
 
-def replication_controller(found: ReplicationController, options: Options) -> Found:
+def replication_controller(found: ReplicationController, options: ValidationOptions) -> Found:
     """Upstream: ValidateReplicationController; without a selector it gets the labels of its template."""
     spec = found.spec
     yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
@@ -104,7 +104,7 @@ def replication_controller(found: ReplicationController, options: Options) -> Fo
     yield from _restarts_always(spec.template)
 
 
-def job(found: Workload, options: Options) -> Found:
+def job(found: Workload, options: ValidationOptions) -> Found:
     """Upstream: ValidateJob; its selector is made by the API server, unless it is given by hand."""
     spec, name = found.spec, found.metadata.name
     yield from object_meta(found.metadata, ("metadata",), names.dns_subdomain)
@@ -121,7 +121,7 @@ def job(found: Workload, options: Options) -> Found:
             yield invalid(("metadata", "name"), name, rule)
 
 
-def cron_job(found: CronJob, options: Options) -> Found:
+def cron_job(found: CronJob, options: ValidationOptions) -> Found:
     """Upstream: ValidateCronJobCreate; when it runs is not looked at."""
     path: Path = (*SPEC, "jobTemplate", "spec")
     spec, name = found.spec.job_template.spec, found.metadata.name
@@ -137,7 +137,7 @@ def cron_job(found: CronJob, options: Options) -> Found:
         yield invalid(("metadata", "name"), name, f"must be no more than {_LONGEST_CRON_JOB} characters")
 
 
-def _job_spec(spec: WorkloadSpec, path: Path, options: Options) -> Found:
+def _job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> Found:
     yield from not_negative(spec.parallelism, (*path, "parallelism"))
     yield from not_negative(spec.completions or 0, (*path, "completions"))
     yield from _completion_mode(spec, path)
@@ -171,7 +171,7 @@ def _selector(selector: LabelSelector | None, kind: str) -> Found:
         yield invalid((*SPEC, "selector"), selector, f"empty selector is invalid for {kind}")
 
 
-def _selected(spec: WorkloadSpec, options: Options, fault: str) -> Found:
+def _selected(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> Found:
     """The template, unless the selector is one that nobody can apply."""
     try:
         from_label_selector(spec.selector)

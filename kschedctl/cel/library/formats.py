@@ -31,7 +31,7 @@ _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Format:
+class NamedFormat:
     """``name`` tells formats apart; ``pattern_size`` is what checking one counts for."""
 
     name: str
@@ -39,7 +39,7 @@ class Format:
     pattern_size: int
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and self.name == other.name
+        return isinstance(other, NamedFormat) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -92,20 +92,20 @@ def _is_moment(text: str) -> bool:
     return bool(separator and _is_date(day) and in_range)
 
 
-FORMATS: Mapping[str, Format] = {
-    "dns1123Label": Format("DNS1123Label", dns_label, 30),
-    "dns1123Subdomain": Format("DNS1123Subdomain", dns_subdomain, 60),
-    "dns1035Label": Format("DNS1035Label", _old_label, 30),
-    "qualifiedName": Format("QualifiedName", _key, 60),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _prefix(dns_label), 30),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _prefix(_old_label), 30),
-    "labelValue": Format("LabelValue", _value, 40),
-    "uri": Format("URI", _uri, 1103),
-    "uuid": Format("uuid", _said(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81),
-    "byte": Format("byte", _said(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
-    "date": Format("date", _said(_is_date, "invalid date"), 83),
-    "datetime": Format("datetime", _said(_is_moment, "invalid datetime"), 83),
+FORMATS: Mapping[str, NamedFormat] = {
+    "dns1123Label": NamedFormat("DNS1123Label", dns_label, 30),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", dns_subdomain, 60),
+    "dns1035Label": NamedFormat("DNS1035Label", _old_label, 30),
+    "qualifiedName": NamedFormat("QualifiedName", _key, 60),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(dns_label), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(dns_subdomain), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_old_label), 30),
+    "labelValue": NamedFormat("LabelValue", _value, 40),
+    "uri": NamedFormat("URI", _uri, 1103),
+    "uuid": NamedFormat("uuid", _said(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81),
+    "byte": NamedFormat("byte", _said(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
+    "date": NamedFormat("date", _said(_is_date, "invalid date"), 83),
+    "datetime": NamedFormat("datetime", _said(_is_moment, "invalid datetime"), 83),
 }
 
 

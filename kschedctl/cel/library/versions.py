@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.semver import Version, parse
+from kschedctl.cel.semver import SemanticVersion, parse
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 SEMVER = "kubernetes.Semver"
@@ -40,7 +40,7 @@ def _part(name: str) -> Callable[[Opaque], int]:
 
 
 def _compare(left: Opaque, right: Opaque) -> int:
-    mine: Version = left.held
+    mine: SemanticVersion = left.held
     return mine.compare(right.held)
 
 

@@ -10,7 +10,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, Unlisted, with_options
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
 from kschedctl.studies import capacity as study
@@ -23,7 +23,7 @@ from kschedctl.studies.parallel import Progress, Workers
 def capacity(
     *,
     source: Source,
-    run: Run,
+    run: RunOptions,
     view: Unlisted,
     namespace: Namespace = None,
     most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,

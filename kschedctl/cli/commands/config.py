@@ -30,7 +30,7 @@ from kschedctl.lint.subject import Subject
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, FeatureGates
-from kschedctl.sources.documents.positions import Manifest, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     return replace(report, configured_by=by, kube_version=cluster.kube_version)
 
 
-def _document(file: str) -> Manifest:
+def _document(file: str) -> LocatedObject:
     """The only document of a file. Raises InputError."""
     documents = list(read_manifests(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:

@@ -11,7 +11,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.references import kind_of
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import scenario
 from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain
@@ -25,7 +25,7 @@ from kschedctl.studies.parallel import Progress, Workers
 def drain(
     *,
     source: Source,
-    run: Run,
+    run: RunOptions,
     result: Output,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[

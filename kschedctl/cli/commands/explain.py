@@ -14,13 +14,13 @@ from msgspec.structs import replace as altered
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.cli.try_next import again
 from kschedctl.cli.watching import watched
-from kschedctl.cli.world import World, read_world
 from kschedctl.cluster import Cluster
 from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import UsageError
@@ -67,13 +67,13 @@ def explain(
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     question = _Question(source, scope, tuple(pods or ()), as_if)
 
-    def answer(world: World) -> Answer:
-        return _answer(question.report(world), view)
+    def answer(inquiry: Inquiry) -> Answer:
+        return _answer(question.report(inquiry), view)
 
     if watch:
-        return watched(source, scope, lambda cluster: answer(World(cluster)))
+        return watched(source, scope, lambda cluster: answer(Inquiry(cluster)))
     pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
-    return answer(read_world(source, scope.namespace, pods_alone=pods_alone))
+    return answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone))
 
 
 @dataclass(frozen=True)
@@ -85,34 +85,36 @@ class _Question:
     words: tuple[str, ...]
     as_if: dict[str, Any]
 
-    def report(self, world: World) -> Explanation | Explanations | PendingPods:
+    def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
-        world = replace(world, cluster=asking_for(world.cluster, self.scope.scheduler_name))
-        scope = in_context(self.scope, self.source, world.cluster)
+        inquiry = replace(inquiry, cluster=asking_for(inquiry.cluster, self.scope.scheduler_name))
+        scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
-            return self._explained(subjects.named(world, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE))
-        if found := subjects.of_files(world, self.scope):
+            return self._explained(
+                subjects.named(inquiry, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE)
+            )
+        if found := subjects.of_files(inquiry, self.scope):
             return self._explained(found)
         if self.as_if["as_if_priority"] is not None or self.as_if["as_if_priority_class"]:
             raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
-        return self._pending(world, scope)
+        return self._pending(inquiry, scope)
 
     def _explained(self, found: Sequence[StandIn]) -> Explanation | Explanations:
         name = self.scope.scheduler_name
         reports = [as_events(explain_stand_in(_asking(each, name), **self.as_if)) for each in found]
         return reports[0] if len(reports) == 1 else explanations(reports)
 
-    def _pending(self, world: World, scope: Scope) -> Explanation | Explanations | PendingPods:
+    def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(world.cluster, self.source, scope)
-        others = subjects.without_pods(world, scope)
+        report = summary(inquiry.cluster, self.source, scope)
+        others = subjects.without_pods(inquiry, scope)
         if others and report.groups:
             log.warning(
                 "note: not explained: %s: name them to have them explained",
                 names([f"{kind} {n}/{name}" for kind, n, name in others]),
             )
         elif others:
-            return self._explained(subjects.of_keys(world, others))
+            return self._explained(subjects.of_keys(inquiry, others))
         return report
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import scenario
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -25,7 +25,7 @@ from kschedctl.studies.parallel import Progress, Workers
 def failures(
     *,
     source: Source,
-    run: Run,
+    run: RunOptions,
     result: Output,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
@@ -51,7 +51,7 @@ def failures(
     return answer(run, result, clusters(source), ask, lambda report: report.safe)
 
 
-def _remedy(report: Failures, cluster: Cluster, run: Run) -> Mapping[str, Any] | None:
+def _remedy(report: Failures, cluster: Cluster, run: RunOptions) -> Mapping[str, Any] | None:
     """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:

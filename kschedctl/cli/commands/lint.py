@@ -27,7 +27,7 @@ from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
-from kschedctl.sources.documents.positions import Manifest, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.output_file import check_output_files, write_file
 
@@ -157,7 +157,7 @@ def _world(paths: list[str], recursive: bool, cluster: Cluster | None) -> World:
     return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster)
 
 
-def _manifests(paths: list[str], recursive: bool) -> Iterator[Manifest]:
+def _manifests(paths: list[str], recursive: bool) -> Iterator[LocatedObject]:
     for file in find_files(paths, recursive).files:
         yield from read_manifests(file if file == STDIN else _relative(file))
 

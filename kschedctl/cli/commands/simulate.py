@@ -12,10 +12,10 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import again
 from kschedctl.errors import UsageError
-from kschedctl.reports.simulation import Simulation
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE
 from kschedctl.studies import simulate as study
 from kschedctl.studies.controllers.manifests import in_files
@@ -26,7 +26,7 @@ from kschedctl.studies.parallel import Progress, Workers
 def simulate(
     *,
     source: Source,
-    run: Run,
+    run: RunOptions,
     result: Output,
     namespace: Namespace = None,
     rollout: Annotated[
@@ -47,7 +47,7 @@ def simulate(
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     options = {**run.options(), "rollout": rollout, "pending": pending}
 
-    def ask(application: Application, workers: Workers, progress: Progress) -> Simulation:
+    def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
             report = study.simulate(
                 application.cluster, application.manifests, workers=workers, progress=progress, **options
@@ -57,11 +57,11 @@ def simulate(
     return answer(run, result, applications, ask, _all_scheduled)
 
 
-def _all_scheduled(report: Simulation) -> bool:
+def _all_scheduled(report: SimulationReport) -> bool:
     return not (report.variation.pending.most if report.variation else report.unplaced)
 
 
-def _next(report: Simulation, source: Source, namespace: str | None) -> Iterator[str]:
+def _next(report: SimulationReport, source: Source, namespace: str | None) -> Iterator[str]:
     """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
     more = ["-n", namespace] if namespace else []
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)

@@ -10,7 +10,7 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.run_options import Run
+from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
 from kschedctl.reports.whatif import WhatIf
@@ -29,7 +29,7 @@ WRITTEN_OUT = "SCENARIO"
 def whatif(
     *,
     source: Source,
-    run: Run,
+    run: RunOptions,
     result: Output,
     scenario: Annotated[
         str | None,

@@ -31,11 +31,11 @@ from kschedctl.render.pages.sections import (
     not_replayed_lines,
     unplaced_section,
 )
-from kschedctl.reports.simulation import Simulation, WorkloadPlacement
+from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
 from kschedctl.reports.unknown import doubt
 
 
-def simulation_page(report: Simulation, style: Style) -> Page:
+def simulation_page(report: SimulationReport, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
@@ -51,7 +51,7 @@ def simulation_page(report: Simulation, style: Style) -> Page:
     )
 
 
-def _verdict(report: Simulation) -> Page:
+def _verdict(report: SimulationReport) -> Page:
     """How many pods get a node; of several runs how many in all of them."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
@@ -60,7 +60,7 @@ def _verdict(report: Simulation) -> Page:
     return (*interruption(report.interrupted), told)
 
 
-def _placed(report: Simulation, total: int) -> Paragraph:
+def _placed(report: SimulationReport, total: int) -> Paragraph:
     runs = report.variation
     unplaced, placed = spread_text(runs.pending) if runs else f"{report.unplaced:,}", f"{report.placed:,}"
     if runs and runs.placed.least < runs.placed.most:

@@ -23,12 +23,12 @@ from kschedctl.scheduler.configuration.document import (
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
-from kschedctl.scheduler.configuration.strict_decoding import Duration
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.in_tree_plugins import IN_TREE
 from kschedctl.scheduler.registry import Factory, extension_points
 
-DEFAULT_EXTENDER_TIMEOUT = Duration(5)
+DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Factory] = {}
 
 

@@ -18,7 +18,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import ARGS, with_defaults
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
 from kschedctl.scheduler.configuration.secrets import without_secrets
-from kschedctl.scheduler.configuration.strict_decoding import Duration, Int32, Int64, decode, unknown_fields
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -58,7 +58,7 @@ class Extender(Struct, frozen=True):
     bind_verb: str = ""
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
-    http_timeout: Duration = msgspec.field(default=Duration(0), name="httpTimeout")
+    http_timeout: GoDuration = msgspec.field(default=GoDuration(0), name="httpTimeout")
     node_cache_capable: bool = False
     managed_resources: tuple[ExtenderManagedResource, ...] = ()
     ignorable: bool = False
@@ -84,9 +84,9 @@ class LeaderElection(Struct, frozen=True):
     """How replicas agree on one leader; durations in seconds. Does not change what is scheduled where."""
 
     leader_elect: bool = True
-    lease_duration: Duration = Duration(15)
-    renew_deadline: Duration = Duration(10)
-    retry_period: Duration = Duration(2)
+    lease_duration: GoDuration = GoDuration(15)
+    renew_deadline: GoDuration = GoDuration(10)
+    retry_period: GoDuration = GoDuration(2)
     resource_lock: str = "leases"
     resource_name: str = "kube-scheduler"
     resource_namespace: str = "kube-system"

@@ -16,7 +16,7 @@ from kschedctl.api.objects import (
     TopologySpreadConstraint,
 )
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.strict_decoding import Duration, Int32, Int64
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64
 
 MAX_CUSTOM_PRIORITY_SCORE = 10
 
@@ -62,8 +62,8 @@ class DefaultPreemptionArgs(Struct, frozen=True):
 class DynamicResourcesArgs(Struct, frozen=True):
     """How long (seconds) allocating for a node and waiting for binding conditions may take; None: no limit."""
 
-    filter_timeout: Duration | None = None
-    binding_timeout: Duration | None = None
+    filter_timeout: GoDuration | None = None
+    binding_timeout: GoDuration | None = None
 
 
 class InterPodAffinityArgs(Struct, frozen=True):
@@ -145,9 +145,9 @@ def _weighted(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
 def _timeout_defaults(args: DynamicResourcesArgs, gates: FeatureGates) -> dict[str, object]:
     defaults: dict[str, object] = {}
     if args.filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
-        defaults["filter_timeout"] = Duration(10)
+        defaults["filter_timeout"] = GoDuration(10)
     if args.binding_timeout is None and waits_for_binding(gates):
-        defaults["binding_timeout"] = Duration(600)
+        defaults["binding_timeout"] = GoDuration(600)
     return defaults
 
 

@@ -21,7 +21,7 @@ from kschedctl.scheduler.in_tree_plugins import DEFAULT_PLUGINS, EXTENSION_POINT
 MAX_INT64 = 2**63 - 1
 
 
-class Plugin(Struct, frozen=True):
+class PluginEntry(Struct, frozen=True):
     """A plugin to enable or disable; the weight matters to those that score, 0 and None stand for 1."""
 
     name: str = ""
@@ -31,8 +31,8 @@ class Plugin(Struct, frozen=True):
 class PluginSet(Struct, frozen=True):
     """The plugins enabled and disabled at one extension point; ``*`` disables all."""
 
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
 
     @property
     def enabled_names(self) -> frozenset[str]:
@@ -97,10 +97,10 @@ class Profile(Struct, frozen=True):
     foreign: tuple[str, ...] = ()
 
 
-def default_plugins(gates: FeatureGates) -> tuple[Plugin, ...]:
+def default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
     """The plugins of a profile that names none, in order, for all points that they implement."""
     return tuple(
-        Plugin(name, weight)
+        PluginEntry(name, weight)
         for name, weight in DEFAULT_PLUGINS.items()
         if name not in GATED_PLUGINS or gates.enabled(GATED_PLUGINS[name])
     )

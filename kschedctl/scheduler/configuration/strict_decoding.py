@@ -26,11 +26,11 @@ _DURATION = re.compile(r"[-+]?(0|((\d++(\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h)
 _DURATION_PART = re.compile(r"([\d.]+)([a-zµμ]+)")
 
 
-class Duration(float):
+class GoDuration(float):
     """Seconds, printed by Go: ``10s``, ``1m30s``, ``500ms``."""
 
     @classmethod
-    def parse(cls, text: object) -> Duration:
+    def parse(cls, text: object) -> GoDuration:
         """Raises ValueError where Go's time.ParseDuration fails.
 
         >>> Duration.parse("1m30s") + Duration.parse("500ms")
@@ -78,7 +78,7 @@ def _type_info(into: type) -> inspect.Type:
     return inspect.type_info(into)
 
 
-def _decode_custom(into: type, value: object) -> Duration:
-    if into is Duration:
-        return Duration.parse(value)
+def _decode_custom(into: type, value: object) -> GoDuration:
+    if into is GoDuration:
+        return GoDuration.parse(value)
     raise NotImplementedError(into)

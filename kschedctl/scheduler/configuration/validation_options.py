@@ -5,15 +5,15 @@ Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 
 
-def validation_options(cluster: Cluster) -> Options:
+def validation_options(cluster: Cluster) -> ValidationOptions:
     """Raises ConfigurationError for a version or gate that is none."""
     gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-    return Options(
+    return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
         pod_level_resources=gates.enabled("PodLevelResources"),

@@ -53,7 +53,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Selector:
+class CompiledSelector:
     """A compiled expression."""
 
     program: compiler.Program
@@ -72,12 +72,12 @@ class Selector:
 
 
 @lru_cache(maxsize=1024)
-def compile_selector(expression: str, lists: bool = False) -> Selector:
+def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
     """Compile an expression; ``lists``: attributes may hold several values. Raises CompileError."""
     program = compiler.compile(expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _fields(lists)})
     if program.output not in (BOOL, ANY) and not (lists and program.output == DYN):
         raise CompileError(f"must evaluate to bool or the unknown type, not {program.output}")
-    return Selector(program)
+    return CompiledSelector(program)
 
 
 def _fields(lists: bool) -> Mapping[str, Type]:

@@ -37,7 +37,7 @@ MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
 
 
-class Outcome(NamedTuple):
+class DeviceVerdict(NamedTuple):
     """What Filter says of a node, and the devices when it passes.
 
     ``searched`` where devices were looked for; ``expression`` is the CEL selector that failed. ``settled``: it was said
@@ -52,8 +52,8 @@ class Outcome(NamedTuple):
     settled: bool = False
 
 
-NOTHING_TO_DO = Outcome(settled=True)
-NOTHING_TO_ALLOCATE = Outcome()
+NOTHING_TO_DO = DeviceVerdict(settled=True)
+NOTHING_TO_ALLOCATE = DeviceVerdict()
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Evaluation:
     classes: Mapping[str, DeviceClass] | None = None
 
     @cached_property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[DeviceVerdict]:
         """(N,)"""
-        found: dict[object, Outcome] = {}
+        found: dict[object, DeviceVerdict] = {}
         answers = []
         refused = self.refused
         for row in range(len(self.inventory.nodes)):
@@ -93,7 +93,7 @@ class Evaluation:
         masks = list(self.unavailable.values())
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
-    def refusals(self) -> list[tuple[Bools, Outcome]]:
+    def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
         """The distinct refusals and the nodes (N,) that each is about. Raises PluginError."""
         try:
             outcomes = self.outcomes
@@ -141,14 +141,14 @@ class Evaluation:
             return diagnose(self.inventory, row, claims)
         return f"{outcome.reason.splitlines()[0]}, in {outcome.expression}" if outcome.expression else outcome.reason
 
-    def _outcome(self, row: int, refused: bool) -> Outcome:
+    def _outcome(self, row: int, refused: bool) -> DeviceVerdict:
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
-            return Outcome(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
+            return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
         try:
             resources = self._from_devices(row)
         except LookupError:
-            return Outcome(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
+            return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         if not self.claims.own and (not resources or (extended and extended.status.allocation)):
             return NOTHING_TO_DO
         outcome = self._search(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
@@ -156,20 +156,20 @@ class Evaluation:
             return outcome._replace(code=Code.UNRESOLVABLE, reason=NOT_AVAILABLE)
         return outcome
 
-    def _search(self, row: int, resources: tuple[str, ...]) -> Outcome:
+    def _search(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
         try:
             search = Search(self.inventory, row, self._requests(resources))
             allocation = search.run()
         except AllocationError as error:
-            return Outcome(Code.ERROR, str(error), searched=True, expression=error.expression)
+            return DeviceVerdict(Code.ERROR, str(error), searched=True, expression=error.expression)
         except InvalidPoolsError as error:
-            return Outcome(Code.UNRESOLVABLE, str(error), searched=True)
+            return DeviceVerdict(Code.UNRESOLVABLE, str(error), searched=True)
         except SearchTimeoutError:
             name = self.inventory.nodes.names[row]
-            return Outcome(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
+            return DeviceVerdict(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
         if allocation is None:
-            return Outcome(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
-        return Outcome(allocation=allocation, searched=True)
+            return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
+        return DeviceVerdict(allocation=allocation, searched=True)
 
     def _from_devices(self, row: int) -> tuple[str, ...]:
         """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""

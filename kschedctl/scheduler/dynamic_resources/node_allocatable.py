@@ -16,7 +16,7 @@ from kschedctl.api.pod_requests import Quantities, pod_requests
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.dynamic_resources.allocator import Allocation, Result
 from kschedctl.scheduler.dynamic_resources.claims import key, pod_claims
-from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, Outcome
+from kschedctl.scheduler.dynamic_resources.evaluation import DeviceVerdict, Evaluation
 from kschedctl.scheduler.dynamic_resources.inventory import Bools
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.resource_allocation import Usage
@@ -24,7 +24,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 
-Refusals = list[tuple[Bools, Outcome]]
+Refusals = list[tuple[Bools, DeviceVerdict]]
 """Nodes (N,) and what is said of them."""
 
 
@@ -38,8 +38,8 @@ def shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Refusals:
         users, is_user = _users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
         available = looked_at & ~evaluation.unselected.get(position, np.zeros(len(view.nodes), np.bool_))
         where = f"node allocatable resource claim {claim.metadata.name}"
-        found.append((available & (users > 1), Outcome(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
-        another = Outcome(Code.UNRESOLVABLE, f"{where} is already used by another pod")
+        found.append((available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
+        another = DeviceVerdict(Code.UNRESOLVABLE, f"{where} is already used by another pod")
         found.append((available & (users == 1) & ~is_user, another))
     return found
 
@@ -84,8 +84,8 @@ def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
         if amount > 0 and (not names.is_scalar(name) or name.startswith(names.HUGE_PAGES_PREFIX)):
             offered, used = usage.of(name)
             short, reason = amount > offered - used, f"Insufficient {name}"
-            found.append((short & (amount > offered), Outcome(Code.UNRESOLVABLE, reason)))
-            found.append((short & (amount <= offered), Outcome(Code.UNSCHEDULABLE, reason)))
+            found.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
+            found.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
     return found
 
 
@@ -93,7 +93,7 @@ class _RefusedError(Exception):
     """The pod fits no node with these devices."""
 
     def __init__(self, code: Code, reason: str) -> None:
-        self.outcome = Outcome(code, reason)
+        self.outcome = DeviceVerdict(code, reason)
         super().__init__(reason)
 
 

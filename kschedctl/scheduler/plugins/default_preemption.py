@@ -14,7 +14,7 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
-from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidates, Choice, choose
+from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -35,7 +35,7 @@ class Preemption:
     why: str = ""
     candidates: Candidates = NO_CANDIDATES
     unhelpful: Mapping[str, int] = field(default_factory=dict)
-    choice: Choice | None = None
+    choice: BestCandidates | None = None
     potential: int = 0
     wanted: int = 0
 

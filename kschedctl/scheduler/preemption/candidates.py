@@ -80,7 +80,7 @@ NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empt
 
 
 @dataclass(frozen=True)
-class Choice:
+class BestCandidates:
     """The candidates that are left equal by all criteria, and the criterion that came last in deciding."""
 
     tied: Candidates
@@ -125,7 +125,7 @@ CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
 """In this order, each among those that the ones before left equal; (C,) each, smaller is better."""
 
 
-def choose(view: Fork, candidates: Candidates) -> Choice:
+def choose(view: Fork, candidates: Candidates) -> BestCandidates:
     """The candidates that upstream would pick from, each with victims; where several are left, it takes any."""
     left = candidates
     decided_by = "the only candidate"
@@ -138,4 +138,4 @@ def choose(view: Fork, candidates: Candidates) -> Choice:
             left, decided_by = left.take(best), name
     if len(left) > 1:
         decided_by = "a tie: any of them"
-    return Choice(left, decided_by)
+    return BestCandidates(left, decided_by)

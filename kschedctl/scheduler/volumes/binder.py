@@ -25,7 +25,7 @@ from kschedctl.scheduler.volumes.listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
-    Pool,
+    StoragePool,
     billionths,
     claim_class,
     requested_storage,
@@ -48,7 +48,7 @@ class Provision(NamedTuple):
 
     claim: PersistentVolumeClaim
     mask: Bools
-    pools: tuple[Pool, ...]
+    pools: tuple[StoragePool, ...]
     capacity: Culprits
 
 
@@ -186,7 +186,9 @@ class PodVolumes:
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.allowed(found.allowed_topologies)
 
-    def _capacity(self, claim: PersistentVolumeClaim, found: StorageClass) -> tuple[tuple[Pool, ...] | None, Culprits]:
+    def _capacity(
+        self, claim: PersistentVolumeClaim, found: StorageClass
+    ) -> tuple[tuple[StoragePool, ...] | None, Culprits]:
         """The pools of the class, and the first that holds the claim and that each node can use; None: not checked."""
         capacity = np.full(len(self._active), NONE, np.int32)
         wanted, driver = requested_storage(claim), self.listers.drivers.get(found.provisioner)

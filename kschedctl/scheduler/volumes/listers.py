@@ -59,7 +59,7 @@ class ClassVolumes(NamedTuple):
         return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
 
 
-class Pool(NamedTuple):
+class StoragePool(NamedTuple):
     """A CSIStorageCapacity: the largest volume that fits, its free space (both bytes), the rows that can use it.
 
     Upstream: volumeLimit and nodeHasAccess in pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
@@ -112,11 +112,11 @@ class Listers:
         return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
 
     @cached_property
-    def pools_of_class(self) -> dict[str, tuple[Pool, ...]]:
+    def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
         """Class name -> the pools out of which its volumes are made. Raises InputError."""
-        found: dict[str, list[Pool]] = {}
+        found: dict[str, list[StoragePool]] = {}
         for capacity in self._capacities:
-            found.setdefault(capacity.storage_class_name, []).append(Pool.of(capacity, self.topology))
+            found.setdefault(capacity.storage_class_name, []).append(StoragePool.of(capacity, self.topology))
         return {name: tuple(pools) for name, pools in found.items()}
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:

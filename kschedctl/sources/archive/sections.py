@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, Column, Ints, Texts, Times, Uids
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, Ints, TextColumn, Texts, Times, Uids
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import (
     KINDS,
@@ -140,7 +140,7 @@ def _node_record(nodes: list[Node]) -> _NodeRecord:
     )
 
 
-def _column(column: Column) -> _Column:
+def _column(column: TextColumn) -> _Column:
     match column:
         case Times():
             return _Column("times", column.seconds.astype("<i8").tobytes())
@@ -231,7 +231,7 @@ def _texts(column: _Column, count: int) -> Texts:
     return Texts(codes, column.values)
 
 
-def _any_column(column: _Column, count: int) -> Column:
+def _any_column(column: _Column, count: int) -> TextColumn:
     match column.form:
         case "times":
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)

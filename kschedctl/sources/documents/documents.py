@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.json_documents import parse_json
-from kschedctl.sources.documents.place import Document
+from kschedctl.sources.documents.place import ParsedDocument
 from kschedctl.sources.files import Reader
 
 SMALL = 1 << 20  # bytes; what a person writes is smaller
@@ -47,7 +47,7 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
     return Content(reader.name, decoded(data, reader.name), is_json)
 
 
-def parse(content: Content, number: int = 1) -> Iterator[Document]:
+def parse(content: Content, number: int = 1) -> Iterator[ParsedDocument]:
     """The documents that are not empty, of which the first has this number. Raises InputError."""
     if content.is_json:
         yield from parse_json(content.text, content.name, number)

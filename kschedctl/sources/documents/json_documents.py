@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.place import Document
+from kschedctl.sources.documents.place import ParsedDocument
 
 DEEPEST = 100
 """Levels of a document, JSON or YAML; objects of the API have some thirty."""
@@ -17,14 +17,14 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def parse_json(text: str, file: str, number: int = 1) -> Iterator[Document]:
+def parse_json(text: str, file: str, number: int = 1) -> Iterator[ParsedDocument]:
     """The documents, one after the other, of which the first has this number. Raises InputError."""
     counted, line, end = 0, 1, skip_space(text, 0)
     while end < len(text):
         line += text.count("\n", counted, end)
         counted = end
         value, stop = _parse(text, end, f"{file}: document {number}")
-        yield Document(value, number, line)
+        yield ParsedDocument(value, number, line)
         number, end = number + 1, skip_space(text, stop)
 
 

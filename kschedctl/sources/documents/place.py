@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kschedctl.errors import InputError
 
 
-class Document(NamedTuple):
+class ParsedDocument(NamedTuple):
     """A document of a file: its value, its number and the line where it begins, both from 1."""
 
     value: Any

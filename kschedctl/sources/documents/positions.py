@@ -47,7 +47,7 @@ class Text:
         return spots(self._content.text)
 
 
-class Manifest(NamedTuple):
+class LocatedObject(NamedTuple):
     """One object: its data, and where it is: text, document, and the path in that (the items of a List have one)."""
 
     value: Mapping[str, Any]
@@ -64,21 +64,21 @@ class Manifest(NamedTuple):
         return self.text.locate(self.document, (*self.root, *path))
 
 
-def read_manifests(file: str) -> Iterator[Manifest]:
+def read_manifests(file: str) -> Iterator[LocatedObject]:
     """The objects of a file (``-`` for standard input), those within Lists too. Raises InputError."""
     with open_file(file) as reader:
         content = read_content(reader)
     return manifests_of("<stdin>" if file == STDIN else shown(file), content)
 
 
-def manifests_of(file: str, content: Content) -> Iterator[Manifest]:
+def manifests_of(file: str, content: Content) -> Iterator[LocatedObject]:
     """The objects of a text. Raises InputError."""
     text = Text(file, content)
     for value, number, _ in parse(content):
         yield from _objects(value, text, number, ())
 
 
-def _objects(value: Any, text: Text, document: int, root: Path) -> Iterator[Manifest]:
+def _objects(value: Any, text: Text, document: int, root: Path) -> Iterator[LocatedObject]:
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
@@ -86,4 +86,4 @@ def _objects(value: Any, text: Text, document: int, root: Path) -> Iterator[Mani
         for index, item in enumerate(items):
             yield from _objects(item, text, document, (*root, "items", index))
     elif value:
-        yield Manifest(value, text, document, root)
+        yield LocatedObject(value, text, document, root)

@@ -16,7 +16,7 @@ from yaml import events
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.json_documents import DEEPEST
-from kschedctl.sources.documents.place import Document, Place
+from kschedctl.sources.documents.place import ParsedDocument, Place
 
 MOST_ALIASED = 100_000  # values that aliases stand for, in one document
 
@@ -45,7 +45,7 @@ _MERGE = object()
 _PLAIN_CONTAINERS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 
-def parse_yaml(text: str, file: str) -> Iterator[Document]:
+def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
     """The documents that are not empty. Raises InputError."""
     number = 0
     stream: Any = yaml.parse(text, Loader=LOADER)
@@ -56,7 +56,7 @@ def parse_yaml(text: str, file: str) -> Iterator[Document]:
                 line = event.start_mark.line + 1  # type: ignore[union-attr]
                 value = _Builder(Place(file, number, line)).build(stream)
                 if value is not None:
-                    yield Document(value, number, line)
+                    yield ParsedDocument(value, number, line)
     except yaml.YAMLError as error:
         raise _hinted(_syntax_error(error, file, number), text) from None
     except InputError as error:

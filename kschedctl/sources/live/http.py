@@ -44,7 +44,7 @@ AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed a little later."""
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
+class StatusBody(msgspec.Struct, frozen=True, rename="camel"):
     """The Status with which an API server explains an answer."""
 
     message: str = ""
@@ -306,7 +306,7 @@ def _pieces(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 def _message(body: bytes) -> str:
     """What the Status in the body says; nothing of other bodies, as a proxy's page."""
     try:
-        return shortened(msgspec.json.decode(body, type=Status).message)
+        return shortened(msgspec.json.decode(body, type=StatusBody).message)
     except (ValueError, RecursionError):
         return ""
 

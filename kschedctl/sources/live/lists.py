@@ -104,7 +104,7 @@ def read_path(server: Server, kind: str, path: str) -> Listing:
 
 
 def _read_pages(server: Server, kind: str, path: str) -> Listing:
-    collected = PodCollector() if kind == "Pod" else Collector(kind)
+    collected = PodCollector() if kind == "Pod" else KindCollector(kind)
     version, found = "", 0
     for head, body in _pages(server, kind, path):
         version = version or head.metadata.resource_version
@@ -148,7 +148,7 @@ def _page(server: Server, kind: str, path: str, token: str, end: End) -> tuple[H
             limit //= 10
 
 
-class Collector:
+class KindCollector:
     """Keeps the objects of a kind, less what scheduling does not read."""
 
     def __init__(self, kind: str) -> None:

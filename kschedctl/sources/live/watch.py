@@ -10,7 +10,7 @@ import msgspec
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, Status, shortened, unreadable
+from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
 from kschedctl.sources.live.lists import GONE, Listing, decode_object
 
 CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
@@ -90,7 +90,7 @@ def _event(kind: str, line: bytes, where: str) -> Event:
     event = msgspec.json.decode(line, type=_Event)
     body = bytes(event.object)
     if event.type == "ERROR":
-        status = msgspec.json.decode(body, type=Status)
+        status = msgspec.json.decode(body, type=StatusBody)
         gone = status.code == GONE or status.reason in ("Expired", "Gone")
         raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):

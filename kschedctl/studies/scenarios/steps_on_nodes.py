@@ -38,7 +38,7 @@ def label(part: parts.Label, cluster: Cluster, read: Files) -> Edit:
     return Edit(node_edits.labelled(cluster, chosen_nodes(cluster, part), part.labels))
 
 
-def taint(part: parts.Taint, cluster: Cluster, read: Files) -> Edit:
+def taint(part: parts.TaintNodes, cluster: Cluster, read: Files) -> Edit:
     """Pods that do not tolerate a NoExecute taint for good have to go."""
     if not (part.add or part.remove):
         raise UsageError("no taint to add or remove")

@@ -50,7 +50,7 @@ def _renamed(pod: Pod, name: str) -> Pod:
     return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
 
 
-def _pods_of(part: parts.Workload, cluster: Cluster) -> list[Pod]:
+def _pods_of(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Raises UsageError where it has none."""
     owner = Owner(part.kind, part.namespace, part.name)
     bare = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.validation.manifests import KINDS, errors
-from kschedctl.api.validation.options import Options
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import without_nulls
 
 Json = dict[str, Any]
@@ -46,4 +46,4 @@ def refused(manifest: Json, **options: bool) -> list[str]:
     """What the API server says of it."""
     document = without_nulls(deepcopy(manifest))
     found = msgspec.convert(document, KINDS[manifest["kind"]])
-    return [str(error) for error in errors(manifest["kind"], found, Options(**options))]
+    return [str(error) for error in errors(manifest["kind"], found, ValidationOptions(**options))]

@@ -12,7 +12,7 @@ from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, sh
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
-from kschedctl.scheduler.configuration.strict_decoding import Duration
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.cycle import FilterOutcome, PreFilterOutcome
 from kschedctl.scheduler.dynamic_resources.evaluation import preference
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
@@ -88,7 +88,7 @@ def plugin_of(case):
     binding = gate(case, "DRADeviceBindingConditions", False) and gate(case, "DRAResourceClaimDeviceStatus", False)
     features = Features(binding_conditions=binding, **{name: gate(case, g, False) for name, g in GATES.items()})
     given = case.get("args", {}).get("bindingTimeout")
-    timeout = Duration.parse(given) if given else Duration(600)
+    timeout = GoDuration.parse(given) if given else GoDuration(600)
     return DynamicResources(DynamicResourcesArgs(binding_timeout=timeout), features)
 
 

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class World:
+class Inquiry:
     """``manifests`` are to be created, ``stored`` are workloads of the cluster as files hold them, read when needed.
 
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
@@ -58,7 +58,7 @@ class World:
         return _typed(self.stored[owner], self.namespace).struct if owner in self.stored else None
 
 
-def read_world(source: Source, namespace: str | None, *, pods_alone: bool = False) -> World:
+def read_inquiry(source: Source, namespace: str | None, *, pods_alone: bool = False) -> Inquiry:
     """The cluster is the files' where they hold a Node, else ``--snapshot``, ``--demo`` or the live one.
 
     Manifests are what makes pods and was not created yet; unbound pods in a file with nodes are the cluster's. What
@@ -66,7 +66,7 @@ def read_world(source: Source, namespace: str | None, *, pods_alone: bool = Fals
     nothing but pods of the cluster is asked about. Raises KschedctlError.
     """
     if not source.filename:
-        return World(load(source, namespace, pods_alone=pods_alone))
+        return Inquiry(load(source, namespace, pods_alone=pods_alone))
     found = read(source.filename, recursive=source.recursive)
     tell_read(found)
     _check_something(found, source)
@@ -79,7 +79,7 @@ def _check_something(found: ReadResult, source: Source) -> None:
         raise UsageError(f"nothing to explain: no pod and nothing that makes pods, only {kinds}", where=where)
 
 
-def _world(source: Source, found: ReadResult, where: Surroundings) -> World:
+def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
     around, namespace = where
     own = around is None
     with_nodes = found.origins.files_of("Node")
@@ -92,7 +92,7 @@ def _world(source: Source, found: ReadResult, where: Surroundings) -> World:
     keys = [key for key, place in told.items() if not own or place.file not in with_nodes]
     if not own:
         keys += [Owner("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
-    return World(
+    return Inquiry(
         _cluster(source, found, objects, around),
         {identity(m.struct): m.struct for m in manifests},
         stored,
