@@ -126,9 +126,12 @@ class TooSkewed(Fact, frozen=True):
 
 
 class NoPodToJoin(Fact, frozen=True):
-    """A term of pod affinity selects no pod in the node's ``domain``; an empty ``selector`` is about all pods."""
+    """A term of pod affinity selects no pod in the node's ``domain``.
 
-    selector: str
+    An empty ``selector`` selects all pods, None, which is that of a term without labelSelector, no pod at all.
+    """
+
+    selector: str | None
     key: str
     domain: str
 
@@ -252,6 +255,78 @@ class VolumeInOtherZone(Fact, frozen=True):
     found: str | None
 
 
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+
+class UnusableClaim(Detail, frozen=True):
+    """An allocated claim, and ``why`` its devices will not be ready; empty where they are ready on other nodes."""
+
+    claim: str
+    why: str = ""
+
+
+class ClaimsUnusable(Fact, frozen=True):
+    claims: tuple[UnusableClaim, ...]
+
+
+class ResourceNotOffered(Fact, frozen=True):
+    """Neither the node nor a DeviceClass offers the extended resource."""
+
+    resource: str
+
+
+class DeviceFault(Detail, frozen=True):
+    """Why so many ``devices`` of a node do not fit a request.
+
+    ``reason``: NotSelected, SelectorFails (with ``what``), HasBindingConditions, OnOtherNodes, Allocated,
+    WithoutCapacity, ShortOfCounters, Tainted (with ``what``), WithoutAttribute (``what``). ``source``: whose the CEL
+    ``expression`` of a selector is.
+    """
+
+    reason: str
+    what: str = ""
+    source: str = ""
+    expression: str = ""
+    devices: int = 0
+
+
+class RequestedDevices(Detail, frozen=True):
+    """So many devices are ``wanted``, None for all of the node's; of as many as it has ``free`` would do."""
+
+    claim: str
+    request: str
+    wanted: int | None
+    devices: int
+    free: int
+    faults: tuple[DeviceFault, ...] = ()
+
+
+class PoolTrouble(Detail, frozen=True):
+    """A pool of devices that is not used, as it is ``invalid``; else it is incomplete."""
+
+    pool: str
+    invalid: str = ""
+
+
+class DevicesUnfit(Fact, frozen=True):
+    """The ``requests`` that the node's devices cannot fill.
+
+    ``together``: each by itself they could, all at once they cannot, at least not so that the ``constraints`` are met.
+    """
+
+    requests: tuple[RequestedDevices, ...]
+    together: bool = False
+    constraints: tuple[str, ...] = ()
+    pools: tuple[PoolTrouble, ...] = ()
+
+
+class DeviceSearchFailed(Fact, frozen=True):
+    """The search for devices ends with an error, maybe in a CEL ``expression``."""
+
+    why: str
+    expression: str = ""
+
+
 AnyFact = (
     Said
     | Insufficient
@@ -277,6 +352,10 @@ AnyFact = (
     | DiskMounted
     | ClaimInUse
     | VolumeInOtherZone
+    | ClaimsUnusable
+    | ResourceNotOffered
+    | DevicesUnfit
+    | DeviceSearchFailed
 )
 
 

@@ -70,6 +70,138 @@ def test_facts_about_a_node(spec: Json, asked: Json, plugin: str, fact: Json) ->
     assert data(explained(node("n1", **spec), holder, pod("p", **asked)), plugin) == fact
 
 
+ZONED = "topology.kubernetes.io/zone"
+WEB = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONED}
+
+
+def required(kind: str, *terms: Json) -> Json:
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+def test_skew() -> None:
+    """Zone a has two pods, b none and no room: a third in a would be a skew of 3."""
+    constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    there = [pod("x", "n1", "1"), pod("y", "n1", "1")]
+    small = node("n2", "b", cpu="100m")
+    document = explained(node("n1"), small, *there, pod("p", topologySpreadConstraints=[constraint]))
+    assert data(document, "PodTopologySpread") == {
+        "type": "TooSkewed",
+        "key": ZONED,
+        "domain": "a",
+        "pods": 2,
+        "fewest": 0,
+        "skew": 3,
+        "maxSkew": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "fact"),
+    [
+        (
+            required("podAntiAffinity", WEB),
+            {"type": "PodInTheWay", "pod": "d/x", "others": 1, "key": ZONED, "domain": "a"},
+        ),
+        (
+            required("podAffinity", {**WEB, "labelSelector": {"matchLabels": {"app": "db"}}}),
+            {"type": "NoPodToJoin", "selector": "app=db", "key": ZONED, "domain": "a"},
+        ),
+        (required("podAffinity", {**WEB, "topologyKey": "rack"}), {"type": "TopologyLabelMissing", "key": "rack"}),
+    ],
+    ids=["in the way", "to join", "no label"],
+)
+def test_facts_about_other_pods(spec: Json, fact: Json) -> None:
+    """Two pods web run on n1, in zone a."""
+    document = explained(node("n1"), pod("x", "n1"), pod("y", "n1"), pod("p", **spec))
+    assert data(document, "InterPodAffinity") == fact
+
+
+def test_node_affinity_tells_what_each_term_wants_and_the_node_has() -> None:
+    zone = {"key": ZONED, "operator": "In", "values": ["b", "c"]}
+    named = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": [named]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert data(explained(node("n1"), pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
+        [{"key": ZONED, "operator": "In", "values": ["b", "c"], "found": "a"}],
+        [{"key": "metadata.name", "operator": "In", "values": ["n9"], "found": "n1", "field": True}],
+    ]
+    selecting = data(explained(node("n1"), pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
+    assert selecting["selector"] == [{"key": "disk", "operator": "In", "values": ["ssd"]}]
+
+
+def claiming(volume: str = "", storage_class: str = "", size: str = "2Gi") -> list[Json]:
+    """The pod d/p and its claim d/data."""
+    spec = {"resources": {"requests": {"storage": size}}, "accessModes": ["ReadWriteOnce"]}
+    spec |= {"storageClassName": storage_class} | ({"volumeName": volume} if volume else {})
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
+    metadata = {"name": "data", "namespace": "d", "annotations": bound}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    return [{"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}, pod("p", volumes=volumes)]
+
+
+def storage_class(**more: Json | str) -> Json:
+    return {"kind": "StorageClass", "metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer", **more}
+
+
+def test_a_claim_without_a_volume() -> None:
+    none = storage_class(provisioner="kubernetes.io/no-provisioner")
+    assert data(explained(node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
+        "type": "NoVolume",
+        "claim": "d/data",
+        "storageClass": "fast",
+        "size": "2Gi",
+        "requested": 2 * 2**30,
+        "provisions": False,
+    }
+
+
+def test_a_claim_that_is_provisioned_elsewhere_only() -> None:
+    allowed = [{"matchLabelExpressions": [{"key": ZONED, "values": ["b"]}]}]
+    made = storage_class(provisioner="csi", allowedTopologies=allowed)
+    found = data(explained(node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
+    assert found["provisions"] is True
+    assert found["topologies"] == [[{"key": ZONED, "operator": "In", "values": ["b"], "found": "a"}]]
+
+
+def test_a_volume_out_of_reach() -> None:
+    wanted = {"key": ZONED, "operator": "In", "values": ["b"]}
+    reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": reach}}
+    assert data(explained(node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
+        "type": "VolumeOutOfReach",
+        "volume": "pv",
+        "claim": "d/data",
+        "wanted": [{**wanted, "found": "a"}],
+    }
+
+
+def test_a_claim_that_has_to_be_bound_first_is_the_cause() -> None:
+    (cause,) = explained(node("n1"), *claiming(storage_class="gone"))["causes"]
+    assert cause["factData"] == {"type": "ClaimsUnbound", "claims": [{"claim": "d/data", "storageClass": "gone"}]}
+
+
+def test_devices() -> None:
+    """Of the two devices of n1 one is allocated, and two are wanted."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+    result = {"driver": "gpus", "pool": "n1", "device": "a", "request": "r"}
+    slice_ = {"driver": "gpus", "nodeName": "n1", "devices": [{"name": "a"}, {"name": "b"}]}
+    slice_ |= {"pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1}}
+    objects = [
+        {"kind": "DeviceClass", "metadata": {"name": "gpu"}},
+        {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": slice_},
+        claim("mine", {"devices": {"requests": [request]}}, {}),
+        claim("used", {}, {"allocation": {"devices": {"results": [result]}}}),
+        pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "mine"}]),
+    ]
+    fault = {"reason": "Allocated", "devices": 1}
+    wanted = {"claim": "d/mine", "request": "r", "wanted": 2, "devices": 2, "free": 1, "faults": [fault]}
+    assert data(explained(node("n1"), *objects), "DynamicResources") == {"type": "DevicesUnfit", "requests": [wanted]}
+
+
+def claim(name: str, spec: Json, status: Json) -> Json:
+    return {"kind": "ResourceClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec, "status": status}
+
+
 class Quiet:
     """A plugin of another package, which knows words alone."""
 

@@ -29,6 +29,7 @@ from kschedctl.scheduler.dynamic_resources.extended_resources import device_requ
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.facts import AnyFact, ClaimsUnusable, DeviceSearchFailed, ResourceNotOffered, UnusableClaim
 from kschedctl.scheduler.framework import Code, PluginError
 
 Bools = npt.NDArray[np.bool_]
@@ -69,7 +70,7 @@ class Evaluation:
     claims: PodClaims
     unavailable: Mapping[int, Bools]
     unselected: Mapping[int, Bools]
-    why_unavailable: Mapping[int, str]
+    why_unavailable: Mapping[int, UnusableClaim]
     resources: tuple[str, ...] = ()
     classes: Mapping[str, DeviceClass] | None = None
 
@@ -126,20 +127,20 @@ class Evaluation:
             for claim in self.claims.all
         )
 
-    def fact(self, row: int) -> str:
+    def fact(self, row: int) -> AnyFact:
         """What stands behind a refusal."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
-            return "; ".join(text for position, text in self.why_unavailable.items() if self.unavailable[position][row])
+            return ClaimsUnusable(tuple(why for i, why in self.why_unavailable.items() if self.unavailable[i][row]))
         try:
             claims = self._requests(self._from_devices(row))
         except LookupError as missing:
-            return f"{missing.args[0]} is offered neither by the node nor by a DeviceClass"
+            return ResourceNotOffered(missing.args[0])
         except AllocationError as error:
-            return str(error)
+            return DeviceSearchFailed(str(error))
         if outcome.searched and outcome.code is not Code.ERROR:
             return diagnose(self.inventory, row, claims)
-        return f"{outcome.reason.splitlines()[0]}, in {outcome.expression}" if outcome.expression else outcome.reason
+        return DeviceSearchFailed(outcome.reason, outcome.expression)
 
     def _outcome(self, row: int, refused: bool) -> DeviceVerdict:
         extended = self.claims.extended

@@ -26,6 +26,7 @@ from kschedctl.scheduler.dynamic_resources.extended_resources import backed, cla
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
+from kschedctl.scheduler.facts import UnusableClaim
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -60,13 +61,10 @@ def evaluation_of(info: PodInfo, inventory: Inventory, binding_timeout: float) -
         claims,
         unavailable={i: mask | bool(failures[i]) for i, mask in unselected.items()},
         unselected=unselected,
-        why_unavailable={i: f"claim {key(claims.all[i])} {why or ELSEWHERE}" for i, why in failures.items()},
+        why_unavailable={i: UnusableClaim(key(claims.all[i]), why) for i, why in failures.items()},
         resources=tuple(name for name, amount in requests.items() if amount and extended and is_dra_extended(name)),
         classes=classes,
     )
-
-
-ELSEWHERE = "has its devices on other nodes"
 
 
 def _failure(claim: ResourceClaim, features: Features, timeout: float) -> str:

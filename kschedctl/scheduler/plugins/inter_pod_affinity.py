@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
+from kschedctl.scheduler.facts import AnyFact, NoPodForAllTerms, NoPodToJoin, PodInTheWay, TopologyLabelMissing
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_SCORE_SKIP,
@@ -292,21 +293,22 @@ def _affinity_met(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -
     return labelled & (company | state.affinity.vanishes(view, delta))
 
 
-def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], str]:
-    def fact(row: int) -> str:
+def _affinity_fact(state: FilterState, view: Fork) -> Callable[[int], AnyFact]:
+    def fact(row: int) -> AnyFact:
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             if column.codes[row] < 0:
-                return f"the node has no label {term.topology_key}"
+                return TopologyLabelMissing(term.topology_key)
             if state.affinity.counts[term.topology_key][column.codes[row]] <= 0:
                 value = column.values[column.codes[row]]
-                return f"no pod matching {term.selector or 'anything'} in {term.topology_key}={value}"
-        return "no pod matches all affinity terms here"
+                selector = None if term.selector.nothing else str(term.selector)
+                return NoPodToJoin(selector, term.topology_key, value)
+        return NoPodForAllTerms()
 
     return fact
 
 
-def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], str]:
+def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], PodInTheWay]:
     """Names one pod that stands against the incoming one, in the topology that it is in."""
 
     @cache
@@ -317,14 +319,13 @@ def _pod_fact(counts: TopologyCounts, view: Fork) -> Callable[[int], str]:
         domains, first, number = np.unique(column.codes[view.node[pods]], return_index=True, return_counts=True)
         return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
 
-    def fact(row: int) -> str:
+    def fact(row: int) -> PodInTheWay:
         for key in counts.weights:
             column = view.nodes.label(key)
             domain = int(column.codes[row])
             if domain >= 0 and counts.counts[key][domain] > 0:
                 pod, number = first_pods(key)[domain]
-                more = f" and {number - 1} more" if number > 1 else ""
-                return f"{view.pods.objects[pod].key}{more} in {key}={column.values[domain]}"
-        return "a nominated pod is in the same topology"
+                return PodInTheWay(view.pods.objects[pod].key, number - 1, key, column.values[domain])
+        return PodInTheWay()
 
     return fact

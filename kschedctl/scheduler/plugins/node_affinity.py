@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from kschedctl.api.node_selector import (
     required_node_affinity,
 )
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
-from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, PodSpec, SelectorRequirement
+from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, PodSpec
+from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
@@ -40,7 +41,6 @@ REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
-TERMS_TOLD = 3
 
 
 class NodeAffinity:
@@ -76,7 +76,7 @@ class NodeAffinity:
             yield Rejection(~allowed, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else required_node_affinity(info.spec)
         matched = matching_nodes(required, view)
-        yield Rejection(allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _describe(info.spec, view, int(row)))
+        yield Rejection(allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         preferred = _preferred_terms(info.spec)
@@ -134,36 +134,26 @@ def _named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _describe(spec: PodSpec, view: Fork, row: int) -> str:
-    """What the node lacks of the pod's nodeSelector; else of each of its terms."""
+def _unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     labels = view.nodes.objects[row].metadata.labels
-    wrong = [
-        f"{key}={value} wanted, {labels.get(key, 'no such label')} found"
+    selector = tuple(
+        Wanted(key, "In", (value,), labels.get(key))
         for key, value in spec.node_selector.items()
         if labels.get(key) != value
-    ]
-    return "; ".join(wrong) or _describe_terms(_required_terms(spec) or (), labels, view.nodes.names[row])
+    )
+    if selector:
+        return NodeAffinityUnmet(selector)
+    terms = _required_terms(spec) or ()
+    return NodeAffinityUnmet(terms=tuple(tuple(_unmet_by(term, labels, view.nodes.names[row])) for term in terms))
 
 
-def _describe_terms(terms: Sequence[NodeSelectorTerm], labels: Mapping[str, str], name: str) -> str:
-    unmet = [" and ".join(_unmet(term, labels, name)) for term in terms]
-    more = f"; or one of {len(unmet) - TERMS_TOLD:,} more terms" if len(unmet) > TERMS_TOLD else ""
-    told = "; or ".join(filter(None, unmet[:TERMS_TOLD]))
-    return f"{told}{more}" if told else "no required node affinity term can match"
-
-
-def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[str]:
+def _unmet_by(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterator[Wanted]:
     """What a term wants that a node has not."""
     for wanted in term.match_expressions:
         selector, errors = compile_requirements((wanted,), "")
         if errors or not selector.matches(labels):
-            yield f"{_written(wanted)} wanted, {labels.get(wanted.key, 'no such label')} found"
+            yield Wanted(wanted.key, wanted.operator, wanted.values or (), labels.get(wanted.key))
     for wanted in term.match_fields:
         alone = compile_node_selector(NodeSelector((NodeSelectorTerm(match_fields=(wanted,)),)))
         if not any(term.matches({}, name) for term in alone.terms):  # a faulty one matches nothing
-            yield f"{_written(wanted)} wanted"
-
-
-def _written(wanted: SelectorRequirement) -> str:
-    values = f" [{', '.join(wanted.values)}]" if wanted.values else ""
-    return f"{wanted.key} {wanted.operator}{values}"
+            yield Wanted(wanted.key, wanted.operator, wanted.values or (), name, field=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.objects import Volume
+from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.volumes.attachments import (
@@ -90,25 +91,25 @@ class NodeVolumeLimits:
 def _over_limit(volumes: list[AttachedVolume], rows: Bools, found: Listers, attached: NodeAttachments) -> Rejection:
     """The nodes on which some driver would exceed its limit. Volumes that a pod of the node uses are no new ones."""
     refused, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
-    facts: list[tuple[Bools, Callable[[int], str]]] = []
+    limited: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
     for driver in dict.fromkeys(volume.driver for volume in volumes):
         limits, used = found.csi_nodes.limits(driver), attached.count(driver)
         new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
         over = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
         refused |= over
         distance[over] = np.maximum(distance, used + new - limits)[over]
-        facts.append((over, partial(_describe, driver, limits, used, new)))
+        limited.append((over, partial(_limit, driver, limits, used, new)))
     return Rejection(
         refused,
         Code.UNSCHEDULABLE,
         REASON,
-        lambda row: "; ".join(describe(row) for over, describe in facts if over[row]),
+        lambda row: TooManyVolumes(tuple(limit(row) for over, limit in limited if over[row])),
         distance,
     )
 
 
-def _describe(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> str:
-    return f"driver {driver} has {used[row]} of {limits[row]} volumes attached, the pod brings {new[row]} more"
+def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:
+    return DriverLimit(driver, int(used[row]), int(limits[row]), int(new[row]))
 
 
 def _may_attach(volume: Volume) -> bool:

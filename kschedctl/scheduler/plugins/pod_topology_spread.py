@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.tolerations import find_untolerated
 from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
 from kschedctl.scheduler.default_selector import default_selector, selecting_kinds
+from kschedctl.scheduler.facts import TooSkewed, TopologyLabelMissing
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
@@ -354,18 +355,16 @@ def _with_unlabelled(column: LabelColumn) -> Domains:
     return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
 
 
-def _missing_label(spread: Spread) -> Any:
-    return lambda row: f"the node has no label {spread.constraint.topology_key}"
+def _missing_label(spread: Spread) -> Callable[[int], TopologyLabelMissing]:
+    fact = TopologyLabelMissing(spread.constraint.topology_key)
+    return lambda row: fact
 
 
-def _uneven(spread: Spread, here: Counts, minimum: Counts, skew: Counts) -> Any:
-    key, column = spread.constraint.topology_key, spread.column
+def _uneven(spread: Spread, here: Counts, minimum: Counts, skew: Counts) -> Callable[[int], TooSkewed]:
+    key, limit, column = spread.constraint.topology_key, spread.constraint.max_skew, spread.column
 
-    def fact(row: int) -> str:
-        return (
-            f"{key}={column.values[column.codes[row]]} has {here[row]} matching pod{'s' * bool(here[row] != 1)}, "
-            f"the emptiest domain "
-            f"{minimum[row]}: skew would be {skew[row]}, at most {spread.constraint.max_skew} is allowed"
-        )
+    def fact(row: int) -> TooSkewed:
+        domain = column.values[column.codes[row]]
+        return TooSkewed(key, domain, int(here[row]), int(minimum[row]), int(skew[row]), limit)
 
     return fact

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.objects import PersistentVolumeClaim
 from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
+from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
@@ -108,18 +109,18 @@ class VolumeBinding:
         for mask, text in volumes.errors:
             yield Rejection(mask, Code.ERROR, text)
         ok = ~volumes.failed()
-        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], str]], ...] = (
+        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], AnyFact]], ...] = (
             (volumes.node_conflict, REASON_NODE_CONFLICT, node_conflict),
             (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
             (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),
             (volumes.missing, REASON_MISSING, missing),
         )
-        for culprits, reason, describe in refusals:
+        for culprits, reason, fact in refusals:
             yield Rejection(
                 ok & (culprits != NONE),
                 Code.UNRESOLVABLE,
                 reason,
-                lambda row, describe=describe: describe(volumes, int(row)),  # type: ignore[misc]
+                lambda row, fact=fact: fact(volumes, row),  # type: ignore[misc]
             )
 
     def bindings(self, info: PodInfo, view: Fork, state: Any, row: int) -> NodeVolumes:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.objects import Volume
+from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
@@ -56,12 +57,12 @@ class VolumeRestrictions:
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         holders = _holders(info, view)
         mounted = view.count_by_node(holders) + delta.counts(holders, len(view.nodes)) > 0
-        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _disk_fact(info, view, int(row)))
+        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _mounted(info, view, row))
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
         used = state.conflicts + _change(state.claims, view, delta) > 0
         reason = REASON_READ_WRITE_ONCE_POD
-        yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _claim_fact(info, state, view))
+        yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _user(info, state, view))
 
 
 def _exclusive_claims(info: PodInfo, found: Listers) -> Iterator[str]:
@@ -129,16 +130,16 @@ def _shared_disk(mine: Volume, other: Volume) -> str | None:
     return None
 
 
-def _disk_fact(info: PodInfo, view: Fork, row: int) -> str:
+def _mounted(info: PodInfo, view: Fork, row: int) -> DiskMounted:
     for position in np.flatnonzero(view.node == row).tolist():
         if disk := _conflict(info, view.pods.infos[view.pods.info[position]]):
-            return f"{disk} is mounted by {view.pods.objects[position].key}"
-    return "the disk is mounted by a nominated pod"
+            return DiskMounted(disk, view.pods.objects[position].key)
+    return DiskMounted()
 
 
-def _claim_fact(info: PodInfo, state: RestrictionState, view: Fork) -> str:
+def _user(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
     for name in sorted(state.claims):
         for position in np.flatnonzero(_users(info.namespace, name, view)).tolist():
             user, node = view.pods.objects[position].key, view.nodes.names[view.node[position]]
-            return f"claim {info.namespace}/{name} is used by {user} on {node}"
-    return "the claim is used by a nominated pod"
+            return ClaimInUse(f"{info.namespace}/{name}", user, node)
+    return ClaimInUse()

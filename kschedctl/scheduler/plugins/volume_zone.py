@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kschedctl.scheduler.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
@@ -77,7 +78,7 @@ class VolumeZone:
         outside = np.zeros(len(view.nodes), np.bool_)
         for topology in state:
             outside |= labelled & ~_inside(topology, view.nodes)
-        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _describe(state, view.nodes, int(row)))
+        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _outside(state, view.nodes, row))
 
 
 def _volume_topologies(info: PodInfo, found: Listers) -> list[VolumeTopology]:
@@ -122,12 +123,10 @@ def _has_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
     return np.array([*(value in values for value in column.values), False])[column.codes]
 
 
-def _describe(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> str:
+def _outside(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
     labels = nodes.objects[row].metadata.labels
     for volume, claim, key, values in topologies:
         value = labels.get(key, labels.get(STABLE.get(key, key)))
         if value not in values:
-            place = "has no such label" if value is None else f"is in {value}"
-            wanted = " or ".join(sorted(values))
-            return f"PersistentVolume {volume} of claim {claim} is in {key}={wanted}, the node {place}"
-    return ""
+            return VolumeInOtherZone(volume, claim, key, tuple(sorted(values)), value)
+    return None

@@ -1,10 +1,22 @@
-"""What stands behind VolumeBinding's reasons on a node, for people: the claim, the volume, the class, the node."""
+"""What stands behind VolumeBinding's reasons on a node: the claim, the volume, the class, the node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.scheduler.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    UnboundClaim,
+    VolumeMissing,
+    VolumeOutOfReach,
+    Wanted,
+)
 from kschedctl.scheduler.volumes.binder import PodVolumes
 from kschedctl.scheduler.volumes.csi_migration import plugin_of, translated_affinity
 from kschedctl.scheduler.volumes.listers import (
@@ -17,24 +29,19 @@ from kschedctl.scheduler.volumes.listers import (
 )
 
 
-def immediate(claims: Sequence[PersistentVolumeClaim], found: Listers) -> str:
+def immediate(claims: Sequence[PersistentVolumeClaim], found: Listers) -> ClaimsUnbound:
     """The claims that have to be bound before a node is looked for, and what is missing for that."""
-    return "; ".join(f"claim {claim_key(claim)} is not bound: {_unbound(claim, found)}" for claim in claims)
+    return ClaimsUnbound(tuple(_unbound(claim, found) for claim in claims))
 
 
-def _unbound(claim: PersistentVolumeClaim, found: Listers) -> str:
+def _unbound(claim: PersistentVolumeClaim, found: Listers) -> UnboundClaim:
     name = claim_class(claim)
     made_by = found.classes.get(name)
-    if claim.spec.volume_name:
-        return f"it waits for PersistentVolume {claim.spec.volume_name}"
-    if made_by is None:
-        return f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
-    if made_by.provisioner in ("", NO_PROVISIONER):
-        return f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
-    return f"it waits for {made_by.provisioner} to provision a volume of class {name}"
+    provisioner = made_by.provisioner if made_by and made_by.provisioner != NO_PROVISIONER else ""
+    return UnboundClaim(claim_key(claim), claim.spec.volume_name, name, made_by is not None, provisioner)
 
 
-def node_conflict(volumes: PodVolumes, row: int) -> str:
+def node_conflict(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     """The volume that cannot be reached, and the labels that it asks for."""
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
@@ -44,57 +51,47 @@ def node_conflict(volumes: PodVolumes, row: int) -> str:
         affinity = translated_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     wanted = dict.fromkeys(
-        f"{r.key} {r.operator} [{', '.join(r.values or ())}], {_found(labels, r.key)}"
-        for term in terms
-        for r in term.match_expressions
+        Wanted(r.key, r.operator, r.values or (), labels.get(r.key)) for term in terms for r in term.match_expressions
     )
-    text = "; ".join(wanted) or "a node that cannot exist: its terms match nothing"
-    return f"PersistentVolume {volume.metadata.name} of claim {claim_key(claim)} wants {text}"
+    return VolumeOutOfReach(volume.metadata.name, claim_key(claim), tuple(wanted))
 
 
-def bind_conflict(volumes: PodVolumes, row: int) -> str:
+def bind_conflict(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
     """Why the claim finds no volume, and why none would be made."""
     claim = volumes.claims[volumes.bind_conflict[row]]
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected not in (None, volumes.listers.nodes.names[row]):
-        return f"claim {claim_key(claim)} is being provisioned for node {selected}"
+        return ProvisionedElsewhere(claim_key(claim), selected)
     found = volumes.listers.classes[claim_class(claim)]
-    if found.provisioner in ("", NO_PROVISIONER):
-        return f"{_no_volume(claim)}, and the class does not provision volumes"
+    provisions = found.provisioner not in ("", NO_PROVISIONER)
     labels = volumes.listers.nodes.objects[row].metadata.labels
-    allowed = "; or ".join(
-        " and ".join(
-            f"{r.key} in [{', '.join(r.values)}] ({_found(labels, r.key)})" for r in term.match_label_expressions
-        )
+    topologies = tuple(
+        tuple(Wanted(r.key, "In", tuple(r.values), labels.get(r.key)) for r in term.match_label_expressions)
         for term in found.allowed_topologies
     )
-    return f"{_no_volume(claim)}, and the class provisions only where {allowed or 'no topology matches'}"
+    return NoVolume(claim_key(claim), claim_class(claim), *_size(claim), provisions, topologies if provisions else ())
 
 
-def not_enough_space(volumes: PodVolumes, row: int) -> str:
+def not_enough_space(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     """How much is wanted, and the most that a pool within reach holds."""
     claim = volumes.claims[volumes.not_enough_space[row]]
     pools = volumes.listers.pools_of_class.get(claim_class(claim), ())
     within_reach = [pool for pool in pools if pool.limit is not None and row in pool.rows]
-    wanted = f"claim {claim_key(claim)} wants {requested_storage(claim)} of class {claim_class(claim)}"
+    fact = NotEnoughStorage(claim_key(claim), claim_class(claim), *_size(claim))
     if not within_reach:
-        return f"{wanted}, of which no CSIStorageCapacity is known for the node"
+        return fact
     best = max(within_reach, key=lambda pool: pool.limit or 0)
     text = best.capacity.capacity if best.capacity.maximum_volume_size is None else best.capacity.maximum_volume_size
-    return f"{wanted}, the most to be had is {text} (CSIStorageCapacity {best.capacity.metadata.name})"
+    return replace(fact, largest_size=str(text), largest=best.limit, capacity=best.capacity.metadata.name)
 
 
-def missing(volumes: PodVolumes, row: int) -> str:
+def missing(volumes: PodVolumes, row: int) -> VolumeMissing:
     """The claim, and the volume that is not there."""
     claim = volumes.claims[volumes.missing[row]]
-    return f"claim {claim_key(claim)} is bound to PersistentVolume {claim.spec.volume_name}, which does not exist"
+    return VolumeMissing(claim_key(claim), claim.spec.volume_name)
 
 
-def _no_volume(claim: PersistentVolumeClaim) -> str:
+def _size(claim: PersistentVolumeClaim) -> tuple[str, int]:
+    """What the claim asks for, as a quantity and in bytes."""
     size = requested_storage(claim)
-    wanted = f"{size} " if size else ""
-    return f"no available PersistentVolume of class {claim_class(claim)} for claim {claim_key(claim)} ({wanted}wanted)"
-
-
-def _found(labels: dict[str, str], key: str) -> str:
-    return f"the node has {labels[key]}" if key in labels else "the node has no such label"
+    return (str(size), size.value()) if size else ("", 0)

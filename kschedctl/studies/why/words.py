@@ -10,6 +10,7 @@ from kschedctl.scheduler import facts
 from kschedctl.scheduler.facts import AnyFact, Wanted
 
 TERMS_TOLD = 3
+EXPRESSION_TOLD = 80
 
 
 def words(fact: AnyFact | None) -> str:
@@ -93,6 +94,18 @@ def _too_skewed(fact: facts.TooSkewed) -> str:
     pods = f"{fact.pods} matching pod{'s' * (fact.pods != 1)}"
     skew = f"skew would be {fact.skew}, at most {fact.max_skew} is allowed"
     return f"{fact.key}={fact.domain} has {pods}, the emptiest domain {fact.fewest}: {skew}"
+
+
+def _no_pod_to_join(fact: facts.NoPodToJoin) -> str:
+    """
+    >>> words(facts.NoPodToJoin("app=db", "zone", "a")), words(facts.NoPodToJoin("", "zone", "a"))
+    ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
+    >>> words(facts.NoPodToJoin(None, "zone", "a"))
+    'a term without labelSelector matches no pod'
+    """
+    if fact.selector is None:
+        return "a term without labelSelector matches no pod"
+    return f"no pod matching {fact.selector or 'anything'} in {fact.key}={fact.domain}"
 
 
 def _pod_in_the_way(fact: facts.PodInTheWay) -> str:
@@ -206,6 +219,72 @@ def _other_zone(fact: facts.VolumeInOtherZone) -> str:
     return f"PersistentVolume {fact.volume} of claim {fact.claim} is in {wanted}, the node {place}"
 
 
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+
+def _unusable(fact: facts.ClaimsUnusable) -> str:
+    """
+    >>> words(facts.ClaimsUnusable((facts.UnusableClaim("shop/gpu"),)))
+    'claim shop/gpu has its devices on other nodes'
+    """
+    return "; ".join(f"claim {each.claim} {each.why or 'has its devices on other nodes'}" for each in fact.claims)
+
+
+def _devices(fact: facts.DevicesUnfit) -> str:
+    """
+    >>> taken = facts.DeviceFault("Allocated", devices=1)
+    >>> words(facts.DevicesUnfit((facts.RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)))
+    'shop/gpu request r wants 2 devices, 1 of 2 fit (1 allocated)'
+    """
+    requests = map(_requested, fact.requests)
+    pools = (f"pool {p.pool} is {f'invalid: {p.invalid}' if p.invalid else 'incomplete'}" for p in fact.pools)
+    if not fact.together:
+        return "; ".join((*requests, *pools))
+    met = f"no choice of devices meets {' and '.join(fact.constraints)}" if fact.constraints else "not all at once"
+    return "; ".join((*requests, met, *pools))
+
+
+def _requested(found: facts.RequestedDevices) -> str:
+    wanted = "all devices" if found.wanted is None else f"{found.wanted} device{'s' * (found.wanted != 1)}"
+    text = f"{found.claim} request {found.request} wants {wanted}"
+    if not found.devices:
+        return f"{text}, the node has none"
+    faults = ", ".join(f"{each.devices} {_fault(each)}" for each in found.faults)
+    return f"{text}, {found.free} of {found.devices} fit" + f" ({faults})" * bool(faults)
+
+
+def _fault(fault: facts.DeviceFault) -> str:
+    """
+    >>> _fault(facts.DeviceFault("NotSelected", source="claim shop/gpu", expression='device.driver == "x"'))
+    'not selected by claim shop/gpu: device.driver == "x"'
+    """
+    line = " ".join(fault.expression.split())
+    selector = f"{fault.source}: {line if len(line) <= EXPRESSION_TOLD else f'{line[: EXPRESSION_TOLD - 1]}…'}"
+    return _OF_DEVICES[fault.reason].format(what=fault.what, selector=selector)
+
+
+_OF_DEVICES = {
+    "NotSelected": "not selected by {selector}",
+    "SelectorFails": "failing by {what} in {selector}",
+    "HasBindingConditions": "with binding conditions",
+    "OnOtherNodes": "for other nodes",
+    "Allocated": "allocated",
+    "WithoutCapacity": "without the capacity",
+    "ShortOfCounters": "short of shared counters",
+    "Tainted": "tainted {what}",
+    "WithoutAttribute": "without attribute {what}",
+}
+"""The reason of a DeviceFault -> what is said of such devices."""
+
+
+def _search_failed(fact: facts.DeviceSearchFailed) -> str:
+    """
+    >>> words(facts.DeviceSearchFailed("no such key: x", "device.x"))
+    'no such key: x, in device.x'
+    """
+    return f"{fact.why.splitlines()[0]}, in {fact.expression}" if fact.expression else fact.why
+
+
 _WORDS: dict[type, Callable[[Any], str]] = {
     facts.Said: lambda fact: fact.text,
     facts.Insufficient: _insufficient,
@@ -218,7 +297,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     facts.NodeAffinityUnmet: _node_affinity,
     facts.TopologyLabelMissing: lambda fact: f"the node has no label {fact.key}",
     facts.TooSkewed: _too_skewed,
-    facts.NoPodToJoin: lambda f: f"no pod matching {f.selector or 'anything'} in {f.key}={f.domain}",
+    facts.NoPodToJoin: _no_pod_to_join,
     facts.NoPodForAllTerms: lambda fact: "no pod matches all affinity terms here",
     facts.PodInTheWay: _pod_in_the_way,
     facts.TooManyVolumes: _too_many_volumes,
@@ -231,5 +310,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     facts.DiskMounted: _disk,
     facts.ClaimInUse: _in_use,
     facts.VolumeInOtherZone: _other_zone,
+    facts.ClaimsUnusable: _unusable,
+    facts.ResourceNotOffered: lambda fact: f"{fact.resource} is offered neither by the node nor by a DeviceClass",
+    facts.DevicesUnfit: _devices,
+    facts.DeviceSearchFailed: _search_failed,
 }
 """Each sort of fact -> what is said of it."""

@@ -11,6 +11,7 @@ from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Fea
 from kschedctl.scheduler.framework import PluginVerdict
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.studies.why.words import words
 
 DRIVER = "dra.example.com"
 BIG = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
@@ -66,7 +67,7 @@ def answer(case, features=DEFAULT_FEATURES):
 def facts(case, features=DEFAULT_FEATURES):
     plugin, info, view, state = answer(case, features)
     verdict = PluginVerdict.of(plugin.filter(info, view, state, NO_CHANGE), 1)
-    return [rejection.fact(0) for rejection in verdict.rejections]
+    return [words(rejection.fact(0)) for rejection in verdict.rejections]
 
 
 TAINT = {"key": "sick", "effect": "NoSchedule"}

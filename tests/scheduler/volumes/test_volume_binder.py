@@ -11,6 +11,7 @@ from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.scheduler.configuration.plugin_args import UtilizationShapePoint
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.studies.why.words import words
 
 ZONES = ("a", "b", "c")
 
@@ -208,11 +209,11 @@ def test_selected_node():
 
 
 def _fact(plugin, info, view, state, name):
-    """The fact behind the one rejection of a node."""
+    """The fact behind the one rejection of a node, in words."""
     row = view.nodes.index[name]
     found = [r for r in plugin.filter(info, view, state, None) if r.mask[row]]
     assert len(found) == 1
-    return found[0].fact(row)
+    return words(found[0].fact(row))
 
 
 # -- bound claims -------------------------------------------------------------------------------------------------
@@ -269,4 +270,4 @@ def test_migrated_volumes(handle, code, reason):
     if rejection.fact:
         wanted = "topology.ebs.csi.aws.com/zone In [a], the node has no such label"
         text = f"PersistentVolume disk of claim ns/c0 wants {wanted}"
-        assert rejection.fact(view.nodes.index["n0"]) == text
+        assert words(rejection.fact(view.nodes.index["n0"])) == text

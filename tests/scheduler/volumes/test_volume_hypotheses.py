@@ -12,6 +12,7 @@ from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
+from kschedctl.studies.why.words import words
 
 NODES = [{"kind": "Node", "metadata": {"name": name}} for name in ("n0", "n1", "n2")]
 DISK = "node(s) had no available disk"
@@ -56,13 +57,13 @@ def refused(plugin, case, *changes):
 
 
 def facts(plugin, case):
-    """Node -> the facts behind its rejections."""
+    """Node -> the facts behind its rejections, in words."""
     view = snapshot({"nodes": NODES, **case})
     info = pod_info(case, view)
     _, state = pre_filter(plugin, info, view)
     rejections = list(plugin.filter(info, view, state, NO_CHANGE))
     return {
-        name: [r.fact(row) for r in rejections if r.fact and r.mask[row]]
+        name: [words(r.fact(row)) for r in rejections if r.fact and r.mask[row]]
         for row, name in enumerate(view.nodes.names)
         if any(r.mask[row] for r in rejections)
     }
