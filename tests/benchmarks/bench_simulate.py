@@ -29,6 +29,7 @@ from kschedctl.studies.failures import failures
 
 Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+DRIVER = "gpu.example.com"
 TEMPLATES = 50
 
 
@@ -106,10 +107,17 @@ def urgent(pods: int, nodes: int) -> list[Json]:
     return [deployment("urgent", few, 31_000, priorityClassName="high"), deployment("plain", pods - few, 100)]
 
 
+def with_devices(pods: int, nodes: int) -> list[Json]:
+    """Pods of one deployment, each with a claim of its own for one device, which a CEL selector chooses."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    return [deployment("app-0", pods, 100, resourceClaims=claims)]
+
+
 CASES: dict[str, Callable[[int, int], list[Json]]] = {
     "plain": bare(1),
     "templates": bare(TEMPLATES),
     "deployment": alike(lambda name: {}, 1),
+    "devices": with_devices,
     "deployments": alike(lambda name: {}, TEMPLATES),
     "spread": alike(spread, 1),
     "spread-templates": alike(spread, TEMPLATES),
@@ -120,12 +128,36 @@ CASES: dict[str, Callable[[int, int], list[Json]]] = {
 
 
 def objects(case: str, nodes: int) -> list[Json]:
-    """The cluster of a case: empty nodes, those for preemption with a large pod of low priority each."""
+    """The cluster of a case: empty nodes, with eight devices each, or with a large pod of low priority each."""
     found = [node(i) for i in range(nodes)]
+    if case == "devices":
+        found += [device_class(), claim_template(), *map(devices, range(nodes))]
     if case == "preemption":
         found.append({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
         found += [running(i, f"node-{i:05}", "2") for i in range(nodes)]
     return found
+
+
+def device_class() -> Json:
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    return {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
+
+
+def claim_template() -> Json:
+    """The first device of each node is of another model than the claims want."""
+    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == "large"'}}]
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    return {"kind": "ResourceClaimTemplate", "metadata": {"name": "gpu", "namespace": "bench"}, "spec": spec}
+
+
+def devices(i: int) -> Json:
+    name = f"node-{i:05}"
+    models = ["small"] + ["large"] * 7
+    found = [{"name": f"gpu-{k}", "attributes": {"model": {"string": model}}} for k, model in enumerate(models)]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": found}
+    return {"kind": "ResourceSlice", "metadata": {"name": f"slice-{i:05}"}, "spec": spec}
 
 
 def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
