@@ -26,7 +26,7 @@ from kschedctl.api.objects import (
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, key
 from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, backed, classes_by_resource
+from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, backed, backing_classes
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.plugins.volume_binding import BindingState, VolumeBinding
@@ -40,8 +40,8 @@ def uses_claims(info: PodInfo, view: Fork) -> bool:
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
-    classes = view.cluster.device_classes
-    return bool(classes) and backed(info.incoming_requests, classes_by_resource(classes))
+    classes = backing_classes(view.objects)
+    return bool(classes) and backed(info.incoming_requests, classes)
 
 
 def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Fork, row: int) -> None:
@@ -58,7 +58,7 @@ def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Fork, row: 
                 if evaluation is not None:
                     changed |= _allocate(evaluation, pod, row)
     if changed:
-        view.cluster = view.cluster.with_objects(changed)
+        view.objects.replace(changed)
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------
@@ -128,9 +128,7 @@ def _named(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 
 def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
     """Each share of a device that may be allocated several times gets the ID that makes it one."""
-    devices = (device for piece in inventory.slices for device in piece.devices)
-    shared = {device.id for device in devices if device.device.allow_multiple_allocations}
-    shared = shared if inventory.features.consumable_capacity else set()
+    shared = inventory.devices.shareable
     results = tuple(
         replace(r, share_id=f"{key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
         for i, r in enumerate(allocation.devices.results)
@@ -144,9 +142,9 @@ def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: 
 def release(view: Fork, positions: Sequence[int]) -> None:
     """Give back the devices of claims that only these pods, which are gone, had in use."""
     users = {view.pods.objects[p].metadata.uid or view.pods.objects[p].metadata.name for p in positions}
-    freed = list(_freed(view.cluster.resource_claims, users))
+    freed = list(_freed(view.objects.of("ResourceClaim"), users))
     if freed:
-        view.cluster = view.cluster.with_objects({"ResourceClaim": freed})
+        view.objects.replace({"ResourceClaim": freed})
 
 
 def _freed(claims: Sequence[ResourceClaim], gone: set[str]) -> Iterator[ResourceClaim]:

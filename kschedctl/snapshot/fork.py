@@ -12,6 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.demands import Matrix
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Bools, Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
@@ -24,13 +25,14 @@ V = TypeVar("V")
 class Fork:
     """A snapshot whose pods can be moved by ``assume`` and ``forget``. This is what plugins look at.
 
-    ``node`` (P,): the row of the node that each pod is on, -1 for none. ``cluster``: the objects as they are now, when
+    ``node`` (P,): the row of the node that each pod is on, -1 for none. ``objects``: the others as they are now, when
     claims are bound and budgets are spent. ``trail``: what happened, in order; ``touched`` (N,): how long it was after
     the last move to or from each node.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot, self.cluster, self.nodes, self.pods = snapshot, snapshot.cluster, snapshot.nodes, snapshot.pods
+        self.snapshot, self.nodes, self.pods = snapshot, snapshot.nodes, snapshot.pods
+        self.objects = ClusterObjects(snapshot.cluster, snapshot.indexes)
         self.node = snapshot.node.copy()
         self.trail = Trail()
         self.touched = np.zeros(len(self.nodes), np.int64)
@@ -54,6 +56,7 @@ class Fork:
         other._requested, other._nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         other._ahead = dict(self._ahead)
+        other.objects = self.objects.fork()
         return other
 
     def without(self, gone: Bools) -> Fork:
@@ -64,6 +67,11 @@ class Fork:
         return other
 
     # -- the snapshot's columns ----------------------------------------------------------------------------------
+
+    @property
+    def cluster(self) -> Cluster:
+        """All objects as they are now, but the pods and the nodes, which are as they were."""
+        return self.objects.cluster
 
     @property
     def settings(self) -> Settings:

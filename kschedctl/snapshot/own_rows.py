@@ -19,8 +19,8 @@ class OwnRows:
     """The rows (M,) of a fork, as if each held ``more`` (M,) pods like one than it does. Columns as those of a Fork."""
 
     def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
-        self._fork = of
-        self.nodes, self.cluster = NodeSubset(of.nodes, rows), of.cluster
+        self.fork, self.rows = of, rows
+        self.nodes, self.objects = NodeSubset(of.nodes, rows), of.objects
         self.allocatable = of.allocatable[rows]
         self.requested, self.nonzero_requested = of.requested[rows], of.nonzero_requested[rows]
         if more is not None:
@@ -29,21 +29,21 @@ class OwnRows:
 
     @property
     def resources(self) -> dict[str, int]:
-        return self._fork.resources
+        return self.fork.resources
 
     @property
     def requests(self) -> Matrix:
-        return self._fork.requests
+        return self.fork.requests
 
     @property
     def nonzero_requests(self) -> Matrix:
-        return self._fork.nonzero_requests
+        return self.fork.nonzero_requests
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
-        return self._fork.matrix(rows)
+        return self.fork.matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
-        return self._fork.memo(key, make, info)
+        return self.fork.memo(key, make, info)
 
 
 NodeView = Fork | OwnRows

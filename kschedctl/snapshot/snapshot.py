@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.snapshot.demands import Demands, Matrix
+from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
 from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import AllNodes, Bools, Ints, NodeColumns, Rows
@@ -69,6 +70,7 @@ class Snapshot:
     node: Ints
     demands: Demands
     kept: Rows | None = None
+    indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:

@@ -183,17 +183,17 @@ class Search:
             raise _TooManyResultsError
         if every is not None:
             return self._try(at, have, 0, *every[have])
-        failed: set[int] = set()
+        failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
-            if untouched and device.twin in failed:
+            if untouched and (device.twin, self.state.mark(device.id)) in failed:
                 continue
             if self.is_candidate(at, device):
                 if self._try(at, have, place + 1, pool, device):
                     return True
                 if untouched:
-                    failed.add(device.twin)
+                    failed.add((device.twin, self.state.mark(device.id)))
         return False
 
     def _try(self, at: At, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
@@ -305,7 +305,9 @@ class Search:
     # -- counters, which upstream keeps by the pool's name, whatever its driver --------------------------------------
 
     def _take_counters(self, pool: Pool, device: PooledDevice) -> bool:
-        available = self.available.setdefault(pool.id[1], pool.available or {})
+        if pool.id[1] not in self.available:
+            self.available[pool.id[1]] = self.inventory.available(pool)
+        available = self.available[pool.id[1]]
         self._add_counters(pool, device, 1)
         used = self.counters[pool.id[1]]
         if all(amount >= used.get(counter, 0) for counter, amount in available.items()):

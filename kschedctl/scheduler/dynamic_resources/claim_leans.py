@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
-from kschedctl.scheduler.dynamic_resources.extended_resources import backed, classes_by_resource
+from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.snapshot.fork import Fork
@@ -29,7 +29,7 @@ def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]
     if not features.extended_resource:
         return
     requests = info.incoming_requests
-    if backed(requests, classes_by_resource(view.cluster.device_classes)):
+    if backed(requests, backing_classes(view.objects)):
         yield from _refusing("ResourceClaim", *_devices(features))
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
         yield Lean("DeviceClass", Effect.ADMITS)

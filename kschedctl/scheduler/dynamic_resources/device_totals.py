@@ -5,13 +5,24 @@ Upstream: calculateDRAResourceTotals in pkg/scheduler/framework/plugins/nodereso
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.api.objects import DeviceClass
+from kschedctl.scheduler.dynamic_resources.allocated import DeviceId
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, Expression
+
+
+class ClassDevices(NamedTuple):
+    """The devices of a class: (N,) how many a node has, and whether they cannot be told; the rows of each of them."""
+
+    total: Counts
+    faulty: Bools
+    rows: dict[DeviceId, list[Rows]]
 
 
 def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
@@ -19,20 +30,33 @@ def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Coun
 
     Slices count by themselves here, whatever is wrong with their pools; a node whose devices cannot be told has none.
     """
+    found = inventory.objects.index(
+        (ClassDevices, device_class.metadata.name, inventory.features),
+        lambda: _class_devices(inventory, device_class),
+        of=(inventory.visible, device_class),
+    )
+    state, allocated = inventory.state, np.zeros(len(inventory.nodes), np.int64)
+    for device in state.dedicated | state.shared | state.consumed.keys():
+        for rows in found.rows.get(device, ()):
+            allocated[rows] += 1
+    return np.where(found.faulty, 0, found.total), np.where(found.faulty, 0, allocated)
+
+
+def _class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
     name = f"class {device_class.metadata.name}"
     selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
-    total, allocated = np.zeros((2, len(inventory.nodes)), np.int64)
-    faulty = np.zeros(len(inventory.nodes), np.bool_)
+    nodes = len(inventory.nodes)
+    found = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
     for piece in inventory.slices:
         for device in piece.devices:
-            mask = _holders(inventory, device)
+            rows = np.flatnonzero(_holders(inventory, device))
             try:
                 if all(inventory.selects(selector, device, shares=False) for selector in selectors):
-                    total += mask
-                    allocated += mask & inventory.state.holds(device.id)
+                    found.total[rows] += 1
+                    found.rows.setdefault(device.id, []).append(rows)
             except AllocationError:
-                faulty |= mask
-    return np.where(faulty, 0, total), np.where(faulty, 0, allocated)
+                found.faulty[rows] = True
+    return found
 
 
 def any_device(inventory: Inventory) -> Bools:

@@ -66,7 +66,7 @@ def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) 
 
 def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
     """The first thing in the way of a device that the request is about."""
-    available = pool.available or {}
+    available = search.inventory.available(pool)
     obstacles = {
         DeviceFault("Allocated"): search.in_use(at, device),
         DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),

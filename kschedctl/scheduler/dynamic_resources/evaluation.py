@@ -5,13 +5,13 @@ Upstream: Filter in plugins/dynamicresources/dynamicresources.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
@@ -25,15 +25,17 @@ from kschedctl.scheduler.dynamic_resources.allocator import (
 )
 from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
-from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
+from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, device_requests
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.dynamic_resources.results import allocation_result
 from kschedctl.scheduler.facts import AnyFact, ClaimsUnusable, DeviceSearchFailed, ResourceNotOffered, UnusableClaim
-from kschedctl.scheduler.framework import Code, PluginError
+from kschedctl.scheduler.framework import Bools, Code, PluginError, Rows, Scores
+from kschedctl.snapshot.fork import make_room
 
-Bools = npt.NDArray[np.bool_]
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
+OUTCOMES_KEPT = 4096
 MAX_ALTERNATIVES = 8
 """Alternatives that a request can have (resource/v1 FirstAvailableDeviceRequestMaxSize)."""
 
@@ -76,15 +78,31 @@ class Evaluation:
 
     @cached_property
     def outcomes(self) -> list[DeviceVerdict]:
-        """(N,)"""
+        """(N,); they hold until a claim changes."""
+        return self._by_itself() if self.answers is None else self.answers.outcomes
+
+    @cached_property
+    def answers(self) -> Answers | None:
+        """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
+        own, extended = self.claims.own, self.claims.extended
+        named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+        if named or any(claim.status.allocation for claim in own) or not (own or self.resources):
+            return None
+        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers) if self.resources else ()
+        wanted = [(c.name, c.restart_policy, c.resources.requests) for c in containers]
+        key = _encode(([claim.spec for claim in own], extended is not None, self.resources, wanted))
+        found = self.inventory.kept(key, lambda: Answers(self))
+        return None if found.brought_up().failing else found
+
+    def _by_itself(self) -> list[DeviceVerdict]:
         found: dict[object, DeviceVerdict] = {}
         answers = []
         refused = self.refused
         for row in range(len(self.inventory.nodes)):
-            key = self._key(row, bool(refused[row]))
+            key = self.key(row, bool(refused[row]))
             outcome = found.get(key)
             if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
-                outcome = found[key] = self._outcome(row, bool(refused[row]))
+                outcome = found[key] = self.outcome(row, bool(refused[row]))
             answers.append(outcome)
         return answers
 
@@ -100,6 +118,8 @@ class Evaluation:
             outcomes = self.outcomes
         except AllocationError as error:  # slices whose node selector cannot be read
             raise PluginError(str(error)) from None
+        if self.answers is not None:
+            return self.answers.refusals()
         rows: dict[tuple[Code, str], list[int]] = {}
         for row, outcome in enumerate(outcomes):
             if outcome.code is not Code.SUCCESS:
@@ -116,8 +136,13 @@ class Evaluation:
         name = self.inventory.nodes.names[row]
         return [allocation_result(results, name, self.inventory.features) for results in allocation]
 
-    def score(self, row: int) -> int:
-        """The earlier the alternatives that were chosen, the higher."""
+    def scores(self, rows: Rows) -> Scores:
+        """(F,): the earlier the alternatives that were chosen, the higher."""
+        if all(request.exactly is not None for claim in self.claims.all for request in claim.spec.devices.requests):
+            return np.zeros(len(rows), np.int64)
+        return np.array([self._score(row) for row in rows.tolist()], np.int64)
+
+    def _score(self, row: int) -> int:
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or outcome.allocation is None:
             return 0
@@ -142,7 +167,7 @@ class Evaluation:
             return diagnose(self.inventory, row, claims)
         return DeviceSearchFailed(outcome.reason, outcome.expression)
 
-    def _outcome(self, row: int, refused: bool) -> DeviceVerdict:
+    def outcome(self, row: int, refused: bool) -> DeviceVerdict:
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
@@ -200,19 +225,58 @@ class Evaluation:
         requests = device_requests(self.pod, resources, self.classes or {})
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
-    def _key(self, row: int, refused: bool) -> object:
+    def key(self, row: int, refused: bool) -> object:
         """Equal for nodes that are alike for the search."""
-        pools = self.inventory.pools(row)
-        local = tuple(
-            self.inventory.on_node(device, row)
-            for pool in pools
-            for device in pool.devices
-            if device.slice.spec.per_device_node_selection
-        )
-        names = [pool.id[1] for pool in pools]
-        offered = self.inventory.nodes.objects[row].status.allocatable
+        offered = self.inventory.nodes.objects[row].status.allocatable if self.resources else {}
         resources = tuple(str(offered.get(name)) for name in self.resources)
-        return refused, resources, local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
+        return refused, resources, self.inventory.look(row)
+
+
+class Answers:
+    """What is said of each node to pods whose claims ask for the same, brought up to date as claims change.
+
+    ``failing``: of some node it is an error, which is about the very claims.
+    """
+
+    def __init__(self, example: Evaluation) -> None:
+        self.example, self.failing = example, False
+        self.outcomes = [NOTHING_TO_ALLOCATE] * len(example.inventory.nodes)
+        self._known: dict[object, DeviceVerdict] = {}
+        self._refused: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
+        self._seen = len(example.inventory.reservations.changed)
+        self._ask(range(len(self.outcomes)))
+
+    def brought_up(self) -> Answers:
+        """With the nodes asked anew whose devices changed."""
+        changed = self.example.inventory.reservations.changed
+        if self._seen < len(changed) and not self.failing:
+            pools = set(changed[self._seen :])
+            self._seen = len(changed)
+            self._ask({row for pool in pools for row in self.example.inventory.visible.rows(pool).tolist()})
+        return self
+
+    def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
+        """The distinct refusals and the nodes (N,) that each is about."""
+        found = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
+        return sorted(found, key=lambda refusal: int(refusal[0].argmax()))
+
+    def _ask(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            key = self.example.key(row, refused=False)
+            outcome = self._known.get(key)
+            if outcome is None:
+                make_room(self._known, OUTCOMES_KEPT)
+                outcome = self._known[key] = self.example.outcome(row, refused=False)
+            self._say(row, outcome)
+
+    def _say(self, row: int, outcome: DeviceVerdict) -> None:
+        before, self.outcomes[row] = self.outcomes[row], outcome
+        self.failing |= outcome.code is Code.ERROR
+        if before.code is not Code.SUCCESS:
+            self._refused[before.code, before.reason][0][row] = False
+        if outcome.code is not Code.SUCCESS:
+            nobody = np.zeros(len(self.outcomes), np.bool_)
+            self._refused.setdefault((outcome.code, outcome.reason), (nobody, outcome))[0][row] = True
 
 
 def preference(claim: ResourceClaim, chosen: tuple[Result, ...] = ()) -> int:

@@ -24,7 +24,8 @@ from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import EXACT_COUNT
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.snapshot.own_rows import NodeView
+from kschedctl.snapshot.indexes import ClusterObjects
+from kschedctl.snapshot.own_rows import NodeView, OwnRows
 
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a pod's claim for extended resources until it is written."""
@@ -43,6 +44,11 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
             found[resource] = device_class
         found[f"{DEVICE_CLASS_PREFIX}{device_class.metadata.name}"] = device_class
     return found
+
+
+def backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
+    """The same of a fork's objects."""
+    return objects.index(classes_by_resource, classes_by_resource, "DeviceClass")
 
 
 def _created(device_class: DeviceClass) -> str:
@@ -94,11 +100,12 @@ def _request(index: int, container: Container, resource: str, device_class: Devi
 
 
 class DeviceBackedResources:
-    """What the devices of a snapshot's nodes are worth as extended resources; nothing without DRAExtendedResource."""
+    """What the devices of nodes are worth as extended resources; nothing without DRAExtendedResource."""
 
     def __init__(self, view: NodeView, features: Features) -> None:
-        self.view, self.features = view, features
-        self.classes = classes_by_resource(view.cluster.device_classes) if features.extended_resource else {}
+        self.features = features
+        self._fork, self._rows = (view.fork, view.rows) if isinstance(view, OwnRows) else (view, view.nodes.rows)
+        self.classes = backing_classes(view.objects) if features.extended_resource else {}
 
     def backs(self, resource: str) -> bool:
         """Whether a DeviceClass backs the resource."""
@@ -115,11 +122,12 @@ class DeviceBackedResources:
         from kschedctl.scheduler.dynamic_resources.device_totals import any_device  # noqa: PLC0415 - few profiles ask
         from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
 
-        return any_device(inventory_of(self.view, self.features))
+        return any_device(inventory_of(self._fork, self.features))[self._rows]
 
     def totals(self, resource: str) -> tuple[Counts, Counts]:
         """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
         from kschedctl.scheduler.dynamic_resources.device_totals import device_totals  # noqa: PLC0415 - few profiles ask
         from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
 
-        return device_totals(inventory_of(self.view, self.features), self.classes[resource])
+        total, allocated = device_totals(inventory_of(self._fork, self.features), self.classes[resource])
+        return total[self._rows], allocated[self._rows]

@@ -17,8 +17,7 @@ from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.dynamic_resources.allocator import Allocation, Result
 from kschedctl.scheduler.dynamic_resources.claims import key, pod_claims
 from kschedctl.scheduler.dynamic_resources.evaluation import DeviceVerdict, Evaluation
-from kschedctl.scheduler.dynamic_resources.inventory import Bools
-from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.framework import Bools, Code
 from kschedctl.scheduler.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

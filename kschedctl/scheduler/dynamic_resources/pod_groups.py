@@ -23,7 +23,7 @@ def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
     name = pod_group(pod)
     if name is None:
         return None
-    for group in inventory.cluster.pod_groups:
+    for group in inventory.pod_groups:
         if (group.metadata.namespace, group.metadata.name) == (pod.metadata.namespace, name):
             return group
     raise ClaimError(f'podgroup.{SCHEDULING_GROUP} "{name}" not found')

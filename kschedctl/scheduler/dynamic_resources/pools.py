@@ -23,17 +23,14 @@ Counters = dict[tuple[str, str], int]
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledDevice:
     """A device of a slice. Devices alike in what selectors see share ``kind``; ``twin`` is shared by those that the
-    search cannot tell apart at all, what is allocated of them included."""
+    search cannot tell apart at all, but for what is allocated of them."""
 
     device: Device
     slice: ResourceSlice
     kind: int
     twin: int
     consumes: Counters
-
-    @property
-    def id(self) -> DeviceId:
-        return self.slice.spec.driver, self.slice.spec.pool.name, self.device.name
+    id: DeviceId
 
     @property
     def label(self) -> str:
@@ -53,17 +50,19 @@ class IndexedSlice:
         return self.slice.spec.driver, self.slice.spec.pool.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """What one node sees of a pool: the ``devices`` for it in the order of the search.
 
-    From an ``incomplete`` one, or one that is ``invalid`` for a reason, nothing is allocated. ``available`` are the
-    counters that allocated devices leave over. Nodes whose pools have equal ``shape`` are alike for the search.
+    From an ``incomplete`` one, or one that is ``invalid`` for a reason, nothing is allocated. ``counters`` are there
+    for all its devices, of which ``consumers``, also those that the node does not see, take some when allocated. Nodes
+    whose pools have equal ``shape``, and have the same allocated of them, are alike for the search.
     """
 
     id: PoolId
     devices: tuple[PooledDevice, ...] = ()
-    available: Counters | None = None
+    counters: Counters | None = None
+    consumers: tuple[PooledDevice, ...] = ()
     incomplete: bool = False
     invalid: str = ""
 
@@ -77,7 +76,7 @@ class Pool:
 
     @property
     def shape(self) -> object:
-        counters = tuple(sorted(self.available.items())) if self.available else ()
+        counters = tuple(sorted(self.counters.items())) if self.counters else ()
         return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
@@ -121,9 +120,7 @@ def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
     return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
 
 
-def build_pool(
-    seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], state: AllocatedState, partitionable: bool
-) -> Pool | None:
+def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], partitionable: bool) -> Pool | None:
     """The pool of which a node sees these slices, of ``everything`` that has been published of it.
 
     None when the driver is replacing it by a newer generation of which the node sees nothing yet.
@@ -139,28 +136,32 @@ def build_pool(
             return Pool(seen[0].pool, incomplete=True)
         named = {piece.slice.metadata.name for piece in seen}
         others = [piece for piece in current if piece.slice.metadata.name not in named]
-    return _complete(sorted(seen, key=lambda piece: piece.slice.metadata.name), others, state, partitionable)
+    return _complete(sorted(seen, key=lambda piece: piece.slice.metadata.name), others, partitionable)
 
 
-def _complete(
-    seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], state: AllocatedState, partitionable: bool
-) -> Pool:
+def _complete(seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], partitionable: bool) -> Pool:
     id = seen[0].pool
     with_devices = [piece for piece in seen if not (partitionable and piece.slice.spec.shared_counters)]
     devices = tuple(device for piece in with_devices for device in piece.devices)
     fault = _duplicate(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
-    available, fault = _counters(seen)
-    elsewhere = tuple(device for piece in others for device in piece.devices)
-    fault = fault or _unknown_counter((*devices, *elsewhere), available)
+    counters, fault = _counters(seen)
+    everything = (*devices, *(device for piece in others for device in piece.devices))
+    fault = fault or _unknown_counter(everything, counters)
     if fault:
         return Pool(id, invalid=fault)
-    for device in (*devices, *elsewhere) if available else ():
-        if device.consumes and state.holds(device.id):
+    return Pool(id, devices, counters, tuple(device for device in everything if device.consumes))
+
+
+def available(pool: Pool, state: AllocatedState) -> Counters:
+    """The pool's counters that allocated devices leave over."""
+    left = dict(pool.counters or {})
+    for device in pool.consumers if left else ():
+        if state.holds(device.id):
             for counter, amount in device.consumes.items():
-                available[counter] -= amount
-    return Pool(id, devices, available)
+                left[counter] -= amount
+    return left
 
 
 def _duplicate(devices: Iterable[PooledDevice]) -> str:

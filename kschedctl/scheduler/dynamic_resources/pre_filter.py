@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceRequest, ResourceClaim
+from kschedctl.api.objects import DeviceRequest, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import (
     ClaimError,
@@ -22,12 +22,12 @@ from kschedctl.scheduler.dynamic_resources.claims import (
     pod_claims,
 )
 from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-from kschedctl.scheduler.dynamic_resources.extended_resources import backed, classes_by_resource, empty_claim
+from kschedctl.scheduler.dynamic_resources.extended_resources import backed, empty_claim
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Bools, Inventory
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.facts import UnusableClaim
-from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework import Bools, PluginError
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -39,9 +39,8 @@ def own_claims(info: PodInfo, inventory: Inventory) -> tuple[ResourceClaim, ...]
 
 def evaluation_of(info: PodInfo, inventory: Inventory, binding_timeout: float) -> Evaluation | None:
     """None for a pod that needs no devices. Raises ClaimError and PluginError."""
-    requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
-    extended_resource = inventory.features.extended_resource
-    classes = classes_by_resource(inventory.cluster.device_classes) if extended_resource else {}
+    classes = inventory.classes_by_resource
+    requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
     own, extended = own_claims(info, inventory), None
     if backed(requests, classes):
         extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
@@ -65,6 +64,16 @@ def evaluation_of(info: PodInfo, inventory: Inventory, binding_timeout: float) -
         resources=tuple(name for name, amount in requests.items() if amount and extended and is_dra_extended(name)),
         classes=classes,
     )
+
+
+def _named(spec: PodSpec) -> set[str]:
+    """The resources that a pod names in its requests."""
+    found = {name for c in (*spec.init_containers, *spec.containers) for name in c.resources.requests}
+    return found.union(spec.overhead, spec.resources.requests if spec.resources else ())
+
+
+def _requests(info: PodInfo) -> dict[str, int]:
+    return info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
 def _failure(claim: ResourceClaim, features: Features, timeout: float) -> str:

@@ -35,7 +35,6 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-    from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 
 Bools = npt.NDArray[np.bool_]
 
@@ -59,7 +58,6 @@ class DynamicResources:
         self.binding_timeout = float(args.binding_timeout or 0)
         self.features = features
         self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
-        self._latest: tuple[PodInfo, Inventory, Evaluation | None] | None = None  # Score wants what PreFilter found
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         if not view.cluster.gaps:
@@ -130,7 +128,7 @@ class DynamicResources:
             raise PluginError(str(error)) from None
         if evaluation is None:
             return np.zeros(len(rows), np.int64)
-        return np.array([evaluation.score(row) for row in rows.tolist()], np.int64)
+        return evaluation.scores(rows)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)
@@ -144,15 +142,14 @@ class DynamicResources:
 
     def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""
-        extended = self.features.extended_resource and view.cluster.device_classes
+        extended = self.features.extended_resource and view.objects.of("DeviceClass")
         if not (info.spec.resource_claims or extended or self.features.workload_claims):
             return None
         from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
 
         found = inventory.inventory_of(view, self.features)
-        if self._latest is None or self._latest[0] is not info or self._latest[1] is not found:
-            self._latest = (info, found, pre_filter.evaluation_of(info, found, self.binding_timeout))
-        return self._latest[2]
+        timeout = self.binding_timeout
+        return found.once(info, timeout, lambda: pre_filter.evaluation_of(info, found, timeout))
 
 
 def _unschedulable(reason: str) -> PostFilterResult:

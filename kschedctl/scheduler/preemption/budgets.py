@@ -41,7 +41,7 @@ class Budgets:
         if changed:
             budgets = self.view.cluster.pod_disruption_budgets
             found = [self._written(pdb) for pdb in budgets if key_of(pdb) in changed]
-            self.view.cluster = self.view.cluster.with_objects({"PodDisruptionBudget": found})
+            self.view.objects.replace({"PodDisruptionBudget": found})
 
     def _count(self, position: int, by: int) -> tuple[str, ...]:
         budgets = self.of(position)

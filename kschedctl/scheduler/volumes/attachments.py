@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.objects import PersistentVolumeClaim, Volume
+from kschedctl.api.objects import PersistentVolumeClaim, Struct, Volume
 from kschedctl.scheduler.framework import Bools, PluginError
 from kschedctl.scheduler.volumes.csi_migration import (
     BY_NAME,
@@ -183,15 +182,22 @@ class AttachedVolumes:
         return which, self._volumes[np.repeat(first[kinds] - begin, counts) + np.arange(len(which))]
 
 
-_known: WeakKeyDictionary[Fork, AttachedVolumes] = WeakKeyDictionary()
+class Latest:
+    """The volumes of a fork's infos as they are known until a claim or a volume is replaced."""
+
+    def __init__(self, found: Listers) -> None:
+        self.listers, self.volumes = found, AttachedVolumes(found)
+
+    def replaced(self, kind: str, found: Struct) -> None:
+        """Another volume may be meant."""
+        if kind in ("PersistentVolumeClaim", "PersistentVolume"):
+            self.volumes = AttachedVolumes(self.listers)
 
 
 def node_attachments(view: Fork, delta: Delta) -> NodeAttachments:
-    """What is attached to each node of a snapshot under a hypothesis."""
-    found = _known.get(view)
-    if found is None or found.listers is not listers(view):
-        found = _known[view] = AttachedVolumes(listers(view))
-    return found.on_nodes(view, delta)
+    """What is attached to each node of a fork under a hypothesis."""
+    latest = view.objects.follow(Latest, lambda: Latest(listers(view)))
+    return latest.volumes.on_nodes(view, delta)
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,34 @@ volume/pv_helpers.go,ephemeral} (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, Self
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import (
+    CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     Resources,
     StorageClass,
+    Struct,
     Volume,
+    VolumeAttachment,
 )
 from kschedctl.api.ownership import controller_of
 from kschedctl.api.quantity import Quantity, QuantityError, parse
-from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError, Rows
 from kschedctl.scheduler.volumes.csi_nodes import CSINodes
 from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import NodeColumns
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -86,36 +88,61 @@ class StoragePool(NamedTuple):
 
 
 class Listers:
-    """What the volume plugins look up, made once a snapshot.
+    """What the volume plugins look up, kept up to date as claims and volumes of a fork are replaced.
 
     Lists keep the API's order, by namespace and name, which decides among volumes and capacities that are equally good.
     """
 
-    def __init__(self, cluster: Cluster, nodes: NodeColumns) -> None:
-        self.cluster = cluster
-        self.topology = Topology(nodes)
-        self.nodes = nodes
-        self.claims = {(c.metadata.namespace, c.metadata.name): c for c in cluster.persistent_volume_claims}
-        self.volumes = {volume.metadata.name: volume for volume in cluster.persistent_volumes}
-        self.classes = {found.metadata.name: _default_class(found) for found in cluster.storage_classes}
-        self.drivers = {driver.metadata.name: driver for driver in cluster.csi_drivers}
-        self.attachments = cluster.volume_attachments
-        self._capacities = cluster.csi_storage_capacities
-        self.csi_nodes = CSINodes(nodes.names, cluster.csi_nodes)
+    def __init__(self, objects: ClusterObjects, nodes: NodeColumns) -> None:
+        self.objects, self.nodes = objects, nodes
+        self.attachments: tuple[VolumeAttachment, ...] = objects.of("VolumeAttachment")
+        self.classes: dict[str, StorageClass] = objects.index("storage classes", _stored_classes, "StorageClass")
+        self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
+        self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
+        self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(nodes.names, found), "CSINode", of=(nodes,))
+
+    def replaced(self, kind: str, found: Struct) -> None:
+        """A claim or a volume came into the place of the one of its name."""
+        if isinstance(found, PersistentVolumeClaim):
+            self.claims[found.metadata.namespace, found.metadata.name] = found
+        elif isinstance(found, PersistentVolume):
+            before = self.volumes.get(found.metadata.name)
+            self.volumes[found.metadata.name] = found
+            self._replace_in_class(before, found)
+
+    def _replace_in_class(self, before: PersistentVolume | None, found: PersistentVolume) -> None:
+        """In its place where its size is the same, else all are looked through again when they are asked for."""
+        name = volume_class(found)
+        if before is None or volume_class(before) != name or before.spec.capacity != found.spec.capacity:
+            self.__dict__.pop("volumes_of_class", None)
+        elif "volumes_of_class" in self.__dict__:
+            known = self.volumes_of_class[name]
+            volumes = tuple(found if v.metadata.name == found.metadata.name else v for v in known.volumes)
+            self.volumes_of_class[name] = known._replace(volumes=volumes)
+
+    @cached_property
+    def claims(self) -> dict[tuple[str, str], PersistentVolumeClaim]:
+        """By namespace and name."""
+        return dict(self.objects.index("volume claims", _by_namespace, "PersistentVolumeClaim"))
+
+    @cached_property
+    def volumes(self) -> dict[str, PersistentVolume]:
+        """By name."""
+        return dict(self.objects.index("volumes", _by_name, "PersistentVolume"))
 
     @cached_property
     def volumes_of_class(self) -> dict[str, ClassVolumes]:
         """Class name -> its volumes. Raises InputError."""
-        found: dict[str, list[PersistentVolume]] = {}
-        for volume in self.volumes.values():
-            found.setdefault(volume_class(volume), []).append(volume)
-        return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
+        return dict(self.objects.index(ClassVolumes, _classified, "PersistentVolume"))
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
         """Class name -> the pools out of which its volumes are made. Raises InputError."""
+        return self.objects.index(StoragePool, self._pools, "CSIStorageCapacity", of=(self.topology,))
+
+    def _pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
         found: dict[str, list[StoragePool]] = {}
-        for capacity in self._capacities:
+        for capacity in capacities:
             found.setdefault(capacity.storage_class_name, []).append(StoragePool.of(capacity, self.topology))
         return {name: tuple(pools) for name, pools in found.items()}
 
@@ -138,15 +165,30 @@ class Listers:
         return self.classes[name]
 
 
-_known: WeakKeyDictionary[Fork, Listers] = WeakKeyDictionary()
-
-
 def listers(view: Fork) -> Listers:
-    """The listers of a snapshot, made on first use and kept as long as the snapshot and its objects are."""
-    found = _known.get(view)
-    if found is None or found.cluster is not view.cluster:
-        found = _known[view] = Listers(view.cluster, view.nodes)
-    return found
+    """The listers of a fork, made on first use."""
+    return view.objects.follow(Listers, lambda: Listers(view.objects, view.nodes))
+
+
+def _by_name(objects: Iterable[Any]) -> dict[str, Any]:
+    return {found.metadata.name: found for found in objects}
+
+
+def _by_namespace(
+    claims: Iterable[PersistentVolumeClaim],
+) -> dict[tuple[str, str], PersistentVolumeClaim]:
+    return {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}
+
+
+def _classified(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolumes]:
+    found: dict[str, list[PersistentVolume]] = {}
+    for volume in volumes:
+        found.setdefault(volume_class(volume), []).append(volume)
+    return {name: ClassVolumes.of(volumes) for name, volumes in found.items()}
+
+
+def _stored_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
+    return {found.metadata.name: _default_class(found) for found in classes}
 
 
 def _default_class(found: StorageClass) -> StorageClass:

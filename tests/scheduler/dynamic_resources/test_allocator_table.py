@@ -44,7 +44,8 @@ EXPERIMENTAL = [case["name"] for case in table("draallocator") if case["channel"
 def test_allocate(case):
     features = IncubatingFeatures(**{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()})
     view = snapshot(case)
-    inventory = Inventory(view, features, state_of(case))
+    inventory = Inventory(view, features)
+    inventory.reservations.state = state_of(case)
     claims = [msgspec.convert(document, ResourceClaim) for document in case["claims"]]
     want = case["want"]
     if "error" in want:
@@ -86,8 +87,8 @@ def state_of(case):
         return tuple(text.split("/")[:3])
 
     return AllocatedState(
-        frozenset(map(device, case.get("allocatedDevices", ()))),
-        frozenset(map(device, case.get("allocatedSharedDeviceIDs", ()))),
+        set(map(device, case.get("allocatedDevices", ()))),
+        set(map(device, case.get("allocatedSharedDeviceIDs", ()))),
         {
             device(name): {capacity: parse(amount) for capacity, amount in amounts.items()}
             for name, amounts in case.get("allocatedCapacity", {}).items()

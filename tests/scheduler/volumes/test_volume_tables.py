@@ -22,6 +22,7 @@ from kschedctl.scheduler.volumes.capacity_scoring import ClassResources, capacit
 from kschedctl.scheduler.volumes.listers import Listers
 from kschedctl.scheduler.volumes.matching import MatchingError, find_matching_volume
 from kschedctl.scheduler.volumes.topology import Topology
+from kschedctl.snapshot.indexes import ClusterObjects, Indexes
 from kschedctl.snapshot.nodes import AllNodes
 
 LEFT_OUT = ["unbound volume immediate binding mode"]
@@ -141,7 +142,8 @@ def test_find_matching_volume(case: Json) -> None:
     """Upstream's volumes share names: here their UIDs are the names, and excluded ones are left out."""
     view = snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
     named = {"nodes": [], "objects": [_by_uid(o) for o in case["objects"] if not _excluded(o, case)]}
-    listers = Listers(Cluster(persistent_volumes=snapshot(named).cluster.persistent_volumes), view.nodes)
+    volumes = Cluster(persistent_volumes=snapshot(named).cluster.persistent_volumes)
+    listers = Listers(ClusterObjects(volumes, Indexes()), view.nodes)
     claim = msgspec.convert(case["claim"], PersistentVolumeClaim)
     with_classes = gate(case, "VolumeAttributesClass")
     if "error" in case["want"]:

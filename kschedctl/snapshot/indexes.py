@@ -1,0 +1,96 @@
+"""The cluster's objects as a fork has them, and what is derived from them: found out again only when they change.
+
+Objects never change, nor do tuples of them: what was derived from some tuples holds as long as they are the cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from operator import is_
+from typing import Any, Protocol, TypeVar
+
+from kschedctl.api.objects import Struct
+from kschedctl.cluster import FIELDS, Cluster
+
+VERSIONS_KEPT = 4
+V = TypeVar("V")
+
+
+class Indexes:
+    """What was derived, each under a key with the very objects that it was derived from; the latest few of each key."""
+
+    def __init__(self) -> None:
+        self._versions: dict[Hashable, list[tuple[tuple[object, ...], Any]]] = {}
+
+    def get(self, key: Hashable, read: tuple[object, ...], make: Callable[[], V]) -> V:
+        """What was made of these objects, made now if it was not before."""
+        versions = self._versions.setdefault(key, [])
+        for place, (known, value) in enumerate(versions):
+            if all(map(is_, known, read)):
+                if place:
+                    versions.insert(0, versions.pop(place))
+                found: V = value
+                return found
+        made = make()
+        versions.insert(0, (read, made))
+        del versions[VERSIONS_KEPT:]
+        return made
+
+
+class Follower(Protocol):
+    """Something derived that is kept up to date while objects of a fork are replaced."""
+
+    def replaced(self, kind: str, found: Struct) -> None:
+        """An object came into the place of the one of its name."""
+
+
+F = TypeVar("F", bound=Follower)
+
+
+class ClusterObjects:
+    """The objects of a fork: those of a cluster, of which some are replaced as pods are placed and evicted.
+
+    ``indexes`` are shared with the other forks; followers are the fork's own.
+    """
+
+    def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
+        self._cluster, self._indexes = cluster, indexes
+        self._replaced: dict[str, list[Struct]] = {}
+        self._followers: dict[Hashable, Any] = {}
+
+    @property
+    def cluster(self) -> Cluster:
+        """All objects as they are now."""
+        if self._replaced:
+            self._cluster, self._replaced = self._cluster.with_objects(self._replaced), {}
+        return self._cluster
+
+    def of(self, kind: str) -> tuple[Any, ...]:
+        """The objects of a kind as they are now."""
+        cluster = self.cluster if kind in self._replaced else self._cluster
+        found: tuple[Any, ...] = getattr(cluster, FIELDS[kind])
+        return found
+
+    def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
+        """``make`` of the objects of these kinds, kept while they are the same; ``of``: of what else it was made."""
+        read = tuple(map(self.of, kinds))
+        return self._indexes.get(key, (*read, *of), lambda: make(*read))
+
+    def follow(self, key: Hashable, make: Callable[[], F]) -> F:
+        """What ``make`` derives from the objects as they are now, told of every object that is replaced later."""
+        if key not in self._followers:
+            self._followers[key] = make()
+        found: F = self._followers[key]
+        return found
+
+    def replace(self, objects: Mapping[str, Iterable[Struct]]) -> None:
+        """Put these objects in the place of those of their kind and name; those that are new are added."""
+        for kind, found in objects.items():
+            for each in found:
+                self._replaced.setdefault(kind, []).append(each)
+                for follower in self._followers.values():
+                    follower.replaced(kind, each)
+
+    def fork(self) -> ClusterObjects:
+        """The same objects, which can be replaced without an effect on these."""
+        return ClusterObjects(self.cluster, self._indexes)
