@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
-from kschedctl.api.tolerations import find_untolerated
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import REPELLING
-from kschedctl.lint.manifest_kinds import NodePool
-from kschedctl.lint.requirements import Conditions, alternatives, equal
+from kschedctl.lint.requirements import alternatives
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import PREFERRED, REQUIRED
@@ -20,8 +17,6 @@ from kschedctl.snapshot.node_order import HOSTNAME
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
-WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
-"""Domains of labels that a Karpenter node pool may set without declaring them."""
 
 
 def no_node_matches(world: World) -> Iterator[Problem]:
@@ -85,46 +80,6 @@ def kubelet_settable_label(world: World) -> Iterator[Problem]:
                 yield workload.problem(
                     ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
                 )
-
-
-def node_pool_impossible(world: World) -> Iterator[Problem]:
-    pools = world.linted("NodePool")
-    for workload in world.workloads if pools else ():
-        if world.cluster is not None and world.facts.eligible(workload).any():
-            continue
-        if not any(_pool_fits(pool, workload) for _, pool in pools):
-            names = ", ".join(subject.name for subject, _ in pools)
-            yield workload.problem(
-                where(workload), f"no NodePool ({names}) can make a node that meets {demands(workload)}"
-            )
-
-
-def _pool_fits(pool: NodePool, workload: Workload) -> bool:
-    labels, declared = pool.labels, pool.requirements
-    taints = pool.spec.template.spec.taints
-    if find_untolerated(taints, workload.spec.tolerations, REPELLING) is not None:
-        return False
-    own = {*labels, *(requirement.key for requirement in declared)}
-    base = Conditions().also(equal(labels)).also(declared)
-    return any(_meets(base, way.conditions, own) for way in alternatives(workload.spec))
-
-
-def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
-    for key, values in wanted.by_key.items():
-        if key not in own and not any(domain in key for domain in WELL_KNOWN):
-            if values.must_exist or values.present:
-                return False
-            continue
-        offered = pool.by_key.get(key)
-        if offered is None:
-            continue
-        both = [v.allowed for v in (offered, values) if v.allowed is not None]
-        left = frozenset.intersection(*both) - offered.excluded - values.excluded if both else None
-        if values.present is False or (
-            left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)
-        ):
-            return False
-    return True
 
 
 def where(workload: Workload) -> Path:
@@ -200,14 +155,5 @@ RULES = (
         why="A compromised node can label itself so that sensitive pods come to it.",
         fix="Use labels with the prefix node-restriction.kubernetes.io/",
         source=f"{doc.AFFINITY}#node-isolation-restriction",
-    ),
-    Rule(
-        "na-nodepool-impossible",
-        ERROR,
-        node_pool_impossible,
-        summary="No Karpenter NodePool can provide the nodes that are asked for",
-        why="Karpenter makes no node, and the pods stay Pending. Checked when NodePools are among the manifests.",
-        fix="Correct the labels or tolerations, or let a NodePool offer them",
-        source="https://karpenter.sh/docs/concepts/scheduling/",
     ),
 )

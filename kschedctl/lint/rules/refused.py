@@ -10,7 +10,7 @@ from kschedctl.api.validation.manifests import KINDS, errors
 from kschedctl.cluster import without_nulls
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, Rule
-from kschedctl.lint.rules import affinity, requests, spread_fields, tolerations
+from kschedctl.lint.rules import affinity, requests, spread_fields, spread_label_keys, tolerations
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import in_core_group
 from kschedctl.lint.world import World
@@ -18,7 +18,7 @@ from kschedctl.lint.world import World
 PARTS = (
     affinity.weight_range,
     requests.unknown_resource,
-    spread_fields.label_keys_invalid,
+    spread_label_keys.label_keys_invalid,
     spread_fields.min_domains_soft,
     spread_fields.selector_invalid,
     tolerations.seconds_on_no_schedule,

@@ -1,0 +1,83 @@
+"""Which pods PodDisruptionBudgets select: none, some twice, or not those that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rules.budgets import covered
+from kschedctl.lint.subject import Problem
+from kschedctl.lint.workload import Workload, compiled
+from kschedctl.lint.world import World
+
+
+def overlap(world: World) -> Iterator[Problem]:
+    for workload, names in _budgets_of(world).items():
+        if len(names) > 1:
+            message = (
+                f"{len(names)} budgets select its pods ({', '.join(sorted(names))}): "
+                "the eviction API refuses all of them"
+            )
+            yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
+
+
+def selects_nothing(world: World) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(world):
+        namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
+        if workloads or selector is None or not world.all_known("Pod"):
+            continue
+        if world.cluster is None and not world.by_namespace.get(namespace):
+            continue
+        if world.cluster is None or not world.facts.view.pods.matching(selector, frozenset((namespace,))).any():
+            yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
+
+
+def missing(world: World) -> Iterator[Problem]:
+    protected = _budgets_of(world)
+    for workload in world.workloads if world.all_known("PodDisruptionBudget") else ():
+        if workload.serving and workload not in protected:
+            message = f"no budget covers its {workload.at_most} replicas: drains may take all at once"
+            yield workload.subject.problem((), message)
+
+
+def _budgets_of(world: World) -> dict[Workload, list[str]]:
+    """The workloads that are selected by known budgets, with the names of these."""
+    found: dict[Workload, list[str]] = {}
+    for budget in world.known("PodDisruptionBudget"):
+        selector = compiled(budget.spec.selector)
+        if selector is not None and not selector.nothing:
+            for workload in world.selected(budget.metadata.namespace or "default", selector):
+                found.setdefault(workload, []).append(budget.metadata.name)
+    return found
+
+
+RULES = (
+    Rule(
+        "pdb-overlap",
+        ERROR,
+        overlap,
+        summary="Pods that more than one budget selects",
+        why="The eviction API answers with an error for such pods, so drains never end.",
+        fix="Make the selectors disjoint",
+        source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
+    ),
+    Rule(
+        "pdb-selects-nothing",
+        WARNING,
+        selects_nothing,
+        summary="Budget that selects no pods",
+        why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
+        fix="Make the selector match the labels of the pod template",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-missing",
+        NOTE,
+        missing,
+        summary="Several replicas without a budget",
+        why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
+        fix="Add a PodDisruptionBudget with maxUnavailable: 1",
+        source=doc.DISRUPTIONS,
+    ),
+)
