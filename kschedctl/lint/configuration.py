@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.configuration import SchedulerConfigurati
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
-from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.third_party import third_party_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
@@ -110,9 +110,8 @@ def _without_state(subject: Subject, path: Path, profile: Profile) -> Iterator[P
 
 
 def _disabled(subject: Subject, path: Path, profile: Profile, gates: FeatureGates) -> Iterator[Problem]:
-    running = {name for names in profile.plugins.values() for name in names}
     for plugin in default_plugins(gates):
-        if plugin.name not in running and plugin.name in CONSEQUENCES:
+        if plugin.name not in profile.enabled_names and plugin.name in CONSEQUENCES:
             yield subject.problem((*path, "plugins"), f"without {plugin.name}, {CONSEQUENCES[plugin.name]}")
 
 
@@ -145,7 +144,7 @@ def _foreign(subject: Subject, path: Path, profile: Profile, written: Mapping[st
 
 
 def _unused_args(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
-    running = {name for names in profile.plugins.values() for name in names}.union(profile.foreign)
+    running = profile.enabled_names.union(profile.foreign)
     for i, config in enumerate(written.get("pluginConfig") or ()):
         name = str(config.get("name"))
         if name not in running:

@@ -13,6 +13,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 OWNERS = {"ReplicaSet": "replica_sets", "StatefulSet": "stateful_sets"}
 """Kind of apps/v1 whose selector counts -> field of the cluster."""
+SELECTING_KINDS = ("Service", "ReplicationController", *OWNERS)
+"""The kinds of all that may select a pod."""
 
 
 def default_selector(info: PodInfo, cluster: Cluster) -> Selector:

@@ -1,22 +1,14 @@
-"""The in-tree plugins, each made from its arguments and the feature gates: the one list of what is replayed."""
+"""The plugins of kube-scheduler, all of them default ones, in their order: the one list of what is replayed.
+
+Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.framework import (
-    FilterPlugin,
-    Plugin,
-    PostFilterPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-    offers,
-)
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
@@ -30,53 +22,56 @@ from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
+from kschedctl.scheduler.pod_traits import IS_GROUPED
 
-Factory = Callable[[Any, FeatureGates], Plugin]
-
-PLUGINS: Mapping[str, Factory] = {
-    "SchedulingGates": lambda args, gates: SchedulingGates(),
-    "NodeUnschedulable": lambda args, gates: NodeUnschedulable(gates.enabled("TaintTolerationComparisonOperators")),
-    "NodeName": lambda args, gates: NodeName(),
-    "TaintToleration": lambda args, gates: TaintToleration(gates.enabled("TaintTolerationComparisonOperators")),
-    "NodeAffinity": lambda args, gates: NodeAffinity(args.added_affinity),
-    "NodePorts": lambda args, gates: NodePorts(),
-    "NodeResourcesFit": lambda args, gates: NodeResourcesFit(args, Features.of(gates)),
-    "VolumeRestrictions": lambda args, gates: VolumeRestrictions(),
-    "NodeVolumeLimits": lambda args, gates: NodeVolumeLimits(gates.enabled("VolumeLimitScaling")),
-    "VolumeBinding": lambda args, gates: VolumeBinding(
-        args.shape if gates.enabled("StorageCapacityScoring") else None, gates.enabled("VolumeAttributesClass")
+PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    Declaration("DefaultBinder", frozenset({"bind"})),
+    NodeDeclaredFeatures,
+    Declaration(
+        "GangScheduling",
+        frozenset({"preEnqueue", "permit"}),
+        gate="GangScheduling",
+        kinds=("PodGroup",),
+        kinds_matter_to=IS_GROUPED,
     ),
-    "VolumeZone": lambda args, gates: VolumeZone(),
-    "PodTopologySpread": lambda args, gates: PodTopologySpread(
-        args,
-        match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
-        inclusion_policies=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
-        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+    Declaration("TopologyPlacementGenerator", frozenset({"placementGenerate"}), gate="TopologyAwareWorkloadScheduling"),
+    Declaration(
+        "PodGroupPodsCount",
+        frozenset({"placementScore"}),
+        default_weight=1,
+        gate="TopologyAwareWorkloadScheduling",
     ),
-    "InterPodAffinity": lambda args, gates: InterPodAffinity(args, as_documented=gates.minor < 34),
-    "DynamicResources": lambda args, gates: DynamicResources(args, Features.of(gates)),
-    "DefaultPreemption": lambda args, gates: DefaultPreemption(args),
-    "NodeResourcesBalancedAllocation": lambda args, gates: NodeResourcesBalancedAllocation(args, Features.of(gates)),
-    "ImageLocality": lambda args, gates: ImageLocality(),
-    "NodeDeclaredFeatures": lambda args, gates: NodeDeclaredFeatures(gates.enabled("NodeDeclaredFeatures")),
+)
+"""The class of each, or what is to be known of one that is not replayed."""
+
+IN_TREE: Mapping[str, Declaration] = {
+    plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.of(plugin) for plugin in PLUGINS
 }
+"""In-tree plugin -> what it declares, in default order."""
 
-POINTS: Mapping[str, type] = {
-    "preEnqueue": PreEnqueuePlugin,
-    "preFilter": PreFilterPlugin,
-    "filter": FilterPlugin,
-    "postFilter": PostFilterPlugin,
-    "preScore": PreScorePlugin,
-    "score": ScorePlugin,
-}
-"""Extension point -> the protocol of the plugins that run there."""
-
-
-def extension_points(plugin: object) -> frozenset[str]:
-    """The points at which a plugin runs, by the methods that it has."""
-    return frozenset(point for point, protocol in POINTS.items() if offers(plugin, protocol))
+ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TREE.items() if each.args_type}
+"""In-tree plugin -> its arguments; the others have none."""

@@ -16,17 +16,18 @@ from kschedctl.scheduler.configuration.configuration import SchedulerConfigurati
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
-from kschedctl.scheduler.registry import PLUGINS, Factory
+from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.third_party import third_party_plugins
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
 
-WITHOUT_ANSWER = frozenset({"PrioritySort", "DefaultBinder"})
-"""Plugins that order the queue or bind: they do not decide where a pod fits."""
+WITHOUT_ANSWER = frozenset({"queueSort", "bind"})
+"""Extension points whose plugins do not decide where a pod fits."""
 
 
 class Framework:
@@ -35,15 +36,18 @@ class Framework:
     ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer.
     """
 
-    def __init__(self, profile: Profile, gates: FeatureGates, factories: Mapping[str, Factory] = PLUGINS) -> None:
+    def __init__(self, profile: Profile, gates: FeatureGates, declared: Mapping[str, Declaration] = IN_TREE) -> None:
         self.profile = profile
-        enabled = {name for names in profile.plugins.values() for name in names}.union(profile.foreign)
+        enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
-            name: factory(profile.args.get(name), gates) for name, factory in factories.items() if name in enabled
+            name: plugin.make(profile.args.get(name), gates)
+            for name, plugin in declared.items()
+            if name in enabled and plugin.make is not None
         }
         self.enabled = sorted(enabled)
         self._less: dict[frozenset[str], Framework] = {}
-        self.missing = sorted(enabled - self.plugins.keys() - WITHOUT_ANSWER)
+        unmade = enabled - self.plugins.keys()
+        self.missing = sorted(n for n in unmade if n not in declared or not declared[n].points <= WITHOUT_ANSWER)
 
     def without(self, names: frozenset[str]) -> Framework:
         """The same without some plugins, one object for each set of names."""
@@ -72,24 +76,22 @@ class Scheduler:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-        third_party = third_party_plugins() if cluster.configuration else {}
-        self._factories = {**PLUGINS, **third_party}
+        third_party: Mapping[str, Declaration] = third_party_plugins() if cluster.configuration else {}
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )
         self._frameworks: dict[str, Framework] = {}
+        self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
+        others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
+        self._declared: Mapping[str, Declaration] = {**IN_TREE, **others}
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
-        return kinds_of(sorted(self._enabled()), self.gates)
+        return kinds_of((self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates)
 
     def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
-        """Those that no answer about a cluster of these pods can lean on, and why; none with others' plugins."""
-        return needless(specs) if self._enabled().isdisjoint(self._factories.keys() - PLUGINS.keys()) else {}
-
-    def _enabled(self) -> set[str]:
-        profiles = self.configuration.profiles.values()
-        return {name for profile in profiles for plugins in profile.plugins.values() for name in plugins}
+        """Those that no answer about a cluster of these pods can lean on, and why."""
+        return needless(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
@@ -99,7 +101,7 @@ class Scheduler:
         """The profile that serves this schedulerName, if one does."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
-            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._factories)
+            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared)
         return self._frameworks.get(scheduler_name)
 
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:

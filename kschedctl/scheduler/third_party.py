@@ -1,15 +1,23 @@
-"""Plugins that other installed packages register: made when a profile enables them, and answerable for their faults."""
+"""Plugins that other installed packages register: made when a profile enables them, and answerable for their faults.
+
+What they may raise is what the protocols of framework.py say; all else is a ThirdPartyError that names the package.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from kschedctl.errors import ConfigurationError, KschedctlError, ThirdPartyError
+from kschedctl.cluster import FIELDS
+from kschedctl.errors import ConfigurationError, ThirdPartyError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.extension_points import EXTENSION_POINTS, points_by_methods
 from kschedctl.scheduler.framework import (
     Plugin,
     PluginError,
@@ -20,95 +28,177 @@ from kschedctl.scheduler.framework import (
     Status,
     reads_of,
 )
-from kschedctl.scheduler.in_tree_plugins import IN_TREE
-from kschedctl.scheduler.registry import Factory
+from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.registry import IN_TREE
 
 ENTRY_POINTS = "kschedctl.plugins"
-"""The entry-point group: name -> a factory like those of ``registry.PLUGINS``, called with the plugin's arguments as
-the configuration has them (None where it has none) and the feature gates."""
+"""The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
+factory with these attributes. Without a ``make`` it is itself called with what ``make`` gets."""
 
 ANSWERS: Mapping[str, type] = {
     "pre_enqueue": Status,
     "pre_filter": PreFilterResult,
     "post_filter": PostFilterResult,
     "pre_score": PreScoreResult,
-    "score": np.ndarray,
-    "normalize": np.ndarray,
 }
-"""Method of a plugin -> what it answers; ``filter`` yields Rejections."""
+"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans."""
+SCORES = {"score": 3, "normalize": 1}
+"""Method that answers with scores -> the argument that has as many entries."""
 
 
-def third_party_plugins() -> dict[str, Factory]:
-    """The registered plugins by name, each loaded when it is made.
+class ThirdPartyPlugins(Mapping[str, Declaration]):
+    """The registered plugins by name. One is loaded when it is looked up, which may raise ThirdPartyError."""
 
-    Raises ConfigurationError for one that takes the name of an in-tree plugin, as kube-scheduler's registry does.
+    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+        self._points = points
+        self._declared: dict[str, Declaration] = {}
+
+    def __getitem__(self, name: str) -> Declaration:
+        if name not in self._declared:
+            self._declared[name] = _declaration(self._points[name])
+        return self._declared[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
+def third_party_plugins() -> ThirdPartyPlugins:
+    """The plugins that are registered on this machine.
+
+    Raises ConfigurationError for one whose name is taken, by an in-tree plugin or another package's, as
+    kube-scheduler's registry does.
     """
-    found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    for name in sorted(IN_TREE.keys() & found.keys()):
-        raise ConfigurationError(f"a plugin named {name} already exists", where=_package(found[name]))
-    return {name: _factory(point) for name, point in found.items()}
-
-
-def _factory(point: EntryPoint) -> Factory:
-    """Raises ThirdPartyError for whatever goes wrong when the plugin is loaded and made."""
-    what = f'plugin "{point.name}" of {_package(point)}'
-
-    def make(args: Any, gates: FeatureGates) -> Plugin:
-        plugin = _guarded(lambda: point.load()(args, gates), f"{what} cannot be made")()
-        return _answerable(plugin, point.name, what)
-
-    return make
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=_package):
+        if point.name in IN_TREE or found.get(point.name, point) != point:
+            raise ConfigurationError(f"a plugin named {point.name} already exists", where=_package(point))
+        found[point.name] = point
+    return ThirdPartyPlugins(found)
 
 
 def _package(point: EntryPoint) -> str:
     return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
 
 
-def _answerable(plugin: Any, name: str, what: str) -> Plugin:
+def _declaration(point: EntryPoint) -> Declaration:
+    """What the plugin says of itself; it is not made. Raises ThirdPartyError."""
+    what = f'plugin "{point.name}" of {_package(point)}'
+    loaded: tuple[Declaration, Any] = _guarded(_loaded, f"{what} cannot be loaded")(point)
+    declared, target = loaded
+
+    def make(args: Any, gates: FeatureGates) -> Plugin:
+        plugin = getattr(target, "make", target)(args, gates)
+        if more := points_by_methods(plugin) - declared.points:
+            raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
+        return _answerable(plugin, declared, what)
+
+    replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
+    return replace(declared, make=_guarded(make, f"{what} cannot be made") if replayed else None)
+
+
+def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
+    """The declaration of what the entry point names, and that. Raises TypeError."""
+    target = point.load()
+    points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)
+    if not points:
+        raise TypeError("it runs at no extension point: it has no method of one and declares no points")
+    kinds = tuple(sorted(_names(target, "kinds", FIELDS)))
+    args_type = getattr(target, "args_type", DeclaredPlugin.args_type)
+    if args_type is not None:
+        if not issubclass(args_type, msgspec.Struct):
+            raise TypeError(f"args_type is {args_type.__name__}, not a msgspec.Struct")
+        msgspec.inspect.type_info(args_type)
+    return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
+
+
+def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str]:
+    """What it declares there. Raises TypeError for names that are not known."""
+    found = getattr(target, attribute, ())
+    if isinstance(found, str) or (unknown := sorted(set(found) - set(known))):
+        raise TypeError(f"{attribute} has unknown names: {found if isinstance(found, str) else ', '.join(unknown)}")
+    return frozenset(found)
+
+
+def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
+    checks: dict[str, Callable[..., Any]] = {method: _typed(answer) for method, answer in ANSWERS.items()}
+    checks |= {method: _scores(argument) for method, argument in SCORES.items()}
+    checks |= {"filter": _rejections, "leans": _leans}
     members: dict[str, Any] = {
-        method: staticmethod(_guarded(_typed(getattr(plugin, method), answer), f"{what} fails in {method}"))
-        for method, answer in ANSWERS.items()
+        method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
-    if callable(getattr(plugin, "filter", None)):
-        members["filter"] = staticmethod(_guarded_filter(plugin.filter, f"{what} fails in filter"))
-    members |= {"name": name, "reads": reads_of(plugin)}
-    made: Plugin = type(name, (), members)()
+    unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
+    members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
+    members |= {"name": declared.name, "reads": reads_of(plugin)}
+    made: Plugin = type(declared.name, (), members)()
     return made
 
 
-def _typed(method: Callable[..., Any], answer: type) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        found = method(*arguments)
-        if not isinstance(found, answer):
-            raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
-        return found
-
-    return call
-
-
-def _guarded(method: Callable[..., Any], what: str) -> Callable[..., Any]:
-    """Every fault but those that a plugin may raise becomes a ThirdPartyError."""
+def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[..., Any]:
+    """Every fault but the PluginError that a method may raise becomes a ThirdPartyError."""
+    expected = PluginError if name not in ("", "pre_enqueue", "leans") else ThirdPartyError
 
     def call(*arguments: Any) -> Any:
         try:
             return method(*arguments)
-        except (PluginError, KschedctlError):
+        except expected:
             raise
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise ThirdPartyError(f"{what}: {type(fault).__name__}: {fault}") from fault
 
     return call
 
 
-def _guarded_filter(method: Callable[..., Any], what: str) -> Callable[..., Iterator[Rejection]]:
-    def rejections(*arguments: Any) -> list[Rejection]:
-        found = list(method(*arguments) or ())
-        for each in found:
-            if not isinstance(each, Rejection):
-                raise TypeError(f"it yields {type(each).__name__}, not Rejection")
+def _checked(method: Callable[..., Any], check: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments: check(method(*arguments), *arguments)
+
+
+def _typed(answer: type) -> Callable[..., Any]:
+    def check(found: Any, *_: Any) -> Any:
+        if not isinstance(found, answer):
+            raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
         return found
 
-    guarded = _guarded(rejections, what)
-    return lambda *arguments: iter(guarded(*arguments))
+    return check
+
+
+def _scores(argument: int) -> Callable[..., Any]:
+    """One whole number for each node."""
+
+    def check(found: Any, *arguments: Any) -> Any:
+        nodes = len(arguments[argument])
+        if not isinstance(found, np.ndarray) or found.shape != (nodes,) or found.dtype.kind != "i":
+            raise TypeError(f"it answers with {_shown(found)}, not with one integer for each of {nodes} nodes")
+        return found
+
+    return check
+
+
+def _rejections(found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection]:
+    rejections = list(found or ())
+    for each in rejections:
+        if not isinstance(each, Rejection):
+            raise TypeError(f"it yields {type(each).__name__}, not Rejection")
+        if not isinstance(each.mask, np.ndarray) or (each.mask.shape, each.mask.dtype.kind) != (
+            (len(view.nodes),),
+            "b",
+        ):
+            raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {len(view.nodes)} nodes")
+    return iter(rejections)
+
+
+def _leans(found: Any, *_: Any) -> Iterator[Lean]:
+    leans = list(found)
+    for each in leans:
+        if not isinstance(each, Lean):
+            raise TypeError(f"it yields {type(each).__name__}, not Lean")
+    return iter(leans)
+
+
+def _shown(found: Any) -> str:
+    return f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__

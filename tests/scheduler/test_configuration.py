@@ -13,7 +13,9 @@ from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import ResourceSpec, UtilizationShapePoint
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
-from kschedctl.scheduler.in_tree_plugins import IN_TREE
+from kschedctl.scheduler.declaration import Declaration
+from kschedctl.scheduler.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.registry import IN_TREE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -42,18 +44,9 @@ def args(plugin, **fields):
     return profile(pluginConfig=[{"name": plugin, "args": fields}])
 
 
-METHODS = {"filter": ("filter",), "preScore": ("pre_score",), "score": ("score", "normalize")}
-
-
-def running_at(*points):
-    """A factory of plugins that run at these points."""
-    methods = {name: lambda self, *_: None for point in points for name in METHODS[point]}
-    return lambda args, gates: type("Registered", (), methods | {"name": "Registered"})()
-
-
 def load(document, gates=GATES, *, other_builds=False, **registered):
-    factories = {name: running_at(*points) for name, points in registered.items()}
-    return load_configuration(document, gates, factories, other_builds=other_builds)
+    declared = {name: Declaration(name, frozenset(points)) for name, points in registered.items()}
+    return load_configuration(document, gates, declared, other_builds=other_builds)
 
 
 def only(document, gates=GATES, **registered):
@@ -424,5 +417,4 @@ def test_no_durations(text):
 
 
 def test_in_tree_plugins_implement_known_points_only():
-    found = only(None)
-    assert {point for points in IN_TREE.values() for point in points} <= found.plugins.keys()
+    assert {point for plugin in IN_TREE.values() for point in plugin.points} <= EXTENSION_POINTS.keys()

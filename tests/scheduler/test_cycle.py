@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.cycle import ScoreOutcome, run_cycle
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.registry import PLUGINS
+from kschedctl.scheduler.registry import IN_TREE
 
 EXTENDERS = ["test with extender which filters out some Nodes"]
 SCORING_EXTENDERS = ["the score from extender should also be recorded in PluginToNodeScores with plugin scores"]
@@ -30,7 +30,7 @@ def framework(case):
     own = from_table(case.get("fakePlugins", ()))
 
     def plugin(name):
-        return own.get(name) or FAKES.get(name) or PLUGINS[name](ARGS.get(name), GATES)
+        return own.get(name) or FAKES.get(name) or IN_TREE[name].make(ARGS.get(name), GATES)
 
     points = {
         point: [plugin(entry["name"]) for entry in entries]

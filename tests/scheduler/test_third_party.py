@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kschedctl
+from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.reports.explanation import Explanation
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.third_party import ENTRY_POINTS, third_party_plugins
 
 MODULE = """
+import sys
+import msgspec
 import numpy as np
-from kschedctl.scheduler.framework import Code, PluginError, Rejection
+from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Rejection, Status
 
 class Odd:
-    name = "whatever"
     def __init__(self, args, gates): self.letter = (args or {}).get("letter", "n")
     def filter(self, info, view, state, delta):
         mask = np.array([name.startswith(self.letter) for name in view.nodes.names])
@@ -33,42 +41,108 @@ class Crashing(Odd):
 class Nonsense(Odd):
     def pre_filter(self, info, view): return None
 
-class NoArguments:
-    def __init__(self): pass
+class Short(Odd):
+    def filter(self, info, view, state, delta): yield Rejection(np.array([True, False]), Code.UNSCHEDULABLE, "")
+
+class Floats(Odd):
+    def score(self, info, view, state, rows): return np.ones(len(rows))
+    def normalize(self, state, scores): return scores
+
+class Queue:
+    def __init__(self, args, gates): pass
+    def pre_enqueue(self, info, view): raise PluginError("no such answer here")
+
+class Refusing(Odd):
+    @classmethod
+    def make(cls, args, gates): raise PluginError("not with these arguments")
+
+class Leaving(Odd):
+    @classmethod
+    def make(cls, args, gates): sys.exit(3)
+
+class Prices(msgspec.Struct, frozen=True, rename="camel"):
+    dearest_node: str = "none"
+
+class Cheap:
+    '''Rejects the dearest node, likes names with a 2, and reads what claims say.'''
+    points = ("permit",)
+    kinds = ("PersistentVolumeClaim",)
+    default_weight = 7
+    args_type = Prices
+    made = []
+
+    @classmethod
+    def make(cls, args, gates):
+        cls.made.append(args)
+        return cls(args)
+
+    def __init__(self, args): self.args = args
+    def filter(self, info, view, state, delta):
+        mask = np.array([name == self.args.dearest_node for name in view.nodes.names])
+        yield Rejection(mask, Code.UNSCHEDULABLE, "node(s) were too dear")
+    def score(self, info, view, state, rows):
+        return np.array([50 * ("2" in view.nodes.names[row]) for row in rows])
+    def normalize(self, state, scores): return scores
+
+def from_factory(args, gates): return Odd(args, gates)
+from_factory.points = ("filter",)
+
+def undeclared(args, gates): return Floats(args, gates)
+undeclared.points = ("filter",)
+
+class Pointless:
+    def __init__(self, args, gates): pass
+
+class Misspelt(Odd): points = ("preScoring",)
+class Letters(Odd): kinds = "Node"
+class Unread(Odd): kinds = ("ConfigMap",)
+class Untyped(Odd): args_type = int
 """
-NAMES = ("Odd", "Failing", "Crashing", "Nonsense", "NoArguments")
-NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+CLASSES = ("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap")
+FAULTY = ("Pointless", "Misspelt", "Letters", "Unread", "Untyped")
+FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
 POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package ``odd-plugins`` 1.2 that registers the plugins above, and one that cannot be imported."""
-    register(tmp_path, *(f"{name} = odd_plugins:{name}" for name in NAMES), "Absent = no_such_module:make")
+    registered = (f"{name} = odd_plugins:{name}" for name in (*CLASSES, *FAULTY))
+    install(tmp_path, "odd-plugins", *registered, *FACTORIES, "Absent = no_such_module:make")
     (tmp_path / "odd_plugins.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "odd_plugins", raising=False)
 
 
-def register(folder: Path, *points: str) -> None:
-    info = folder / "odd_plugins-1.2.dist-info"
+def install(folder: Path, distribution: str, *points: str) -> None:
+    info = folder / f"{distribution.replace('-', '_')}-1.2.dist-info"
     info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-plugins\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text("\n".join(("[kschedctl.plugins]", *points)))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("\n".join((f"[{ENTRY_POINTS}]", *points)))
 
 
-def explained(name: str, args: object = None) -> kschedctl.cluster.Cluster:
-    profile = {"plugins": {"multiPoint": {"enabled": [{"name": name}]}}}
+def cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",), **plugins: Any) -> Cluster:
+    """A pod, nodes, and a profile that enables the plugin wherever it can run, unless it says where."""
+    profile: dict[str, Any] = {"plugins": plugins or {"multiPoint": {"enabled": [{"name": name}]}}}
     if args is not None:
         profile["pluginConfig"] = [{"name": name, "args": args}]
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    cluster = kschedctl.Cluster.from_objects([NODE, POD], config={**meta, "profiles": [profile]})
-    return kschedctl.explain(cluster, "default/p")
+    amounts = {"allocatable": {"cpu": "2", "pods": "9"}}
+    objects = [{"kind": "Node", "metadata": {"name": node}, "status": amounts} for node in nodes]
+    return Cluster.from_objects([*objects, POD], config={**meta, "profiles": [profile]})
 
 
-def test_a_registered_plugin_is_replayed_under_its_registered_name() -> None:
-    report = explained("Odd")
+def explained(name: str, args: object = None, **options: Any) -> Explanation:
+    report = kschedctl.explain(cluster(name, args, **options), "default/p")
+    assert isinstance(report, Explanation)
+    return report
+
+
+@pytest.mark.parametrize("name", ["Odd", "Factory"])
+def test_a_registered_plugin_is_replayed_under_its_registered_name(name: str) -> None:
+    report = explained(name)
     assert report.to_dict()["firstFail"]["n1"] == {
-        "plugin": "Odd",
+        "plugin": name,
         "code": "Unschedulable",
         "reasons": ["node(s) begin with it"],
     }
@@ -79,6 +153,52 @@ def test_it_gets_its_arguments() -> None:
     assert explained("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
+def test_what_a_class_declares_holds() -> None:
+    """Its points, its kinds and its arguments are learned without making it; only the profile makes one."""
+    (found,) = entry_points(group=ENTRY_POINTS, name="Cheap")
+    made = found.load().made
+    scheduler = Scheduler(cluster("Cheap", {"dearestNode": "n1"}, nodes=("n1", "n2", "n3")))
+    profile = scheduler.configuration.profiles["default-scheduler"]
+    assert [point for point, names in profile.plugins.items() if "Cheap" in names] == ["filter", "score", "permit"]
+    assert set(Scheduler(Cluster()).kinds_read()) <= set(scheduler.kinds_read())
+    assert made == []
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    assert [type(args).__name__ for args in made] == ["Prices"]
+    assert made[0].dearest_node == "n1"
+
+
+def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
+    """One that a profile enables without a weight has weight 1: kube-scheduler knows no other default."""
+    at = {"multiPoint": {"enabled": [{"name": "Cheap", "weight": 3}]}}
+    for plugins, weight in (({}, 1), (at, 3)):
+        found = explained("Cheap", {"dearestNode": "n3"}, nodes=("n1", "n2", "n3"), **plugins).to_dict()
+        assert found["firstFail"]["n3"]["reasons"] == ["node(s) were too dear"]
+        assert found["weighted"]["Cheap"] == {"n1": 0, "n2": 50 * weight}
+        assert found["best"] == ["n2"]
+
+
+def test_without_a_kind_that_it_reads_the_answer_is_conditional() -> None:
+    known = cluster("Cheap")
+    assert kschedctl.explain(known, "default/p").unknown == ()
+    gaps: Mapping[str, Gap] = {"PersistentVolumeClaim": Gap("were not listed")}
+    report = kschedctl.explain(replace(known, gaps=gaps), "default/p")
+    assert ["PersistentVolumeClaim" in str(each) for each in report.unknown] == [True]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ({"dearestNode": 5}, "args of plugin Cheap.dearestNode: expected str, got int"),
+        ({"cheapestNode": ""}, 'args for plugin Cheap: strict decoding error: unknown field "cheapestNode"'),
+    ],
+)
+def test_declared_arguments_are_read_strictly(args: object, says: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Scheduler(cluster("Cheap", args))
+    assert says in str(caught.value)
+
+
 def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
     assert explained("Failing").to_dict()["message"] == 'running "Failing" filter plugin: it says so itself'
 
@@ -86,11 +206,20 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "says"),
     [
-        ("NoArguments", None, "cannot be made: TypeError: "),
-        ("Absent", None, "cannot be made: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("Absent", None, "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("Pointless", None, "cannot be loaded: TypeError: it runs at no extension point: it has no method of one"),
+        ("Misspelt", None, "cannot be loaded: TypeError: points has unknown names: preScoring"),
+        ("Letters", None, "cannot be loaded: TypeError: kinds has unknown names: Node"),
+        ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: ConfigMap"),
+        ("Untyped", None, "cannot be loaded: TypeError: args_type is int, not a msgspec.Struct"),
+        ("Undeclared", None, "cannot be made: TypeError: it runs at score, which it does not declare"),
         ("Odd", 5, "cannot be made: AttributeError: 'int' object has no attribute 'get'"),
+        ("Refusing", None, "cannot be made: PluginError: not with these arguments"),
+        ("Leaving", None, "cannot be made: SystemExit: 3"),
         ("Crashing", None, "fails in filter: KeyError: 'gone'"),
         ("Nonsense", None, "fails in pre_filter: TypeError: it answers with NoneType, not with PreFilterResult"),
+        ("Short", None, "fails in filter: TypeError: its mask is bool (2,), not one boolean for each of 1 nodes"),
+        ("Queue", None, "fails in pre_enqueue: PluginError: no such answer here"),
     ],
 )
 def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: object, says: str) -> None:
@@ -100,18 +229,32 @@ def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: 
     assert caught.value.exit_code == 2
 
 
+def test_scores_are_whole_numbers() -> None:
+    with pytest.raises(ThirdPartyError) as caught:
+        explained("Floats", {"letter": "x"}, nodes=("n1", "n2"))
+    assert "fails in score: TypeError: it answers with float64 (2,), not with one integer for each" in str(caught.value)
+
+
 def test_it_does_not_matter_to_a_configuration_that_does_not_use_it() -> None:
     assert explained("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
 def test_an_in_tree_name_is_taken(tmp_path: Path) -> None:
-    register(tmp_path, "NodeName = odd_plugins:Odd")
+    install(tmp_path, "odd-plugins", "NodeName = odd_plugins:Odd")
     with pytest.raises(ConfigurationError) as caught:
         third_party_plugins()
     assert str(caught.value) == "package odd-plugins 1.2: a plugin named NodeName already exists"
 
 
-def test_a_plugin_is_loaded_when_it_is_made() -> None:
-    absent = third_party_plugins()["Absent"]
+def test_the_name_of_another_package_is_taken(tmp_path: Path) -> None:
+    install(tmp_path, "tail-plugins", "Odd = odd_plugins:Short")
+    with pytest.raises(ConfigurationError) as caught:
+        third_party_plugins()
+    assert str(caught.value) == "package tail-plugins 1.2: a plugin named Odd already exists"
+
+
+def test_a_plugin_is_loaded_when_it_is_looked_up() -> None:
+    found = third_party_plugins()
+    assert "Absent" in set(found)
     with pytest.raises(ThirdPartyError):
-        absent(None, FeatureGates())
+        found["Absent"]

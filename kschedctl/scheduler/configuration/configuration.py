@@ -18,18 +18,18 @@ from kschedctl.scheduler.configuration.document import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     parse_document,
+    typed_args,
     with_document_defaults,
 )
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
-from kschedctl.scheduler.in_tree_plugins import IN_TREE
-from kschedctl.scheduler.registry import Factory, extension_points
+from kschedctl.scheduler.declaration import Declaration
+from kschedctl.scheduler.registry import IN_TREE
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
-NO_REGISTRATIONS: Mapping[str, Factory] = {}
+NO_REGISTRATIONS: Mapping[str, Declaration] = {}
 
 
 class SchedulerConfiguration(Struct, frozen=True):
@@ -50,13 +50,13 @@ class SchedulerConfiguration(Struct, frozen=True):
 def load_configuration(
     document: Mapping[str, Any] | None,
     gates: FeatureGates,
-    registered: Mapping[str, Factory] = NO_REGISTRATIONS,
+    registered: Mapping[str, Declaration] = NO_REGISTRATIONS,
     *,
     other_builds: bool = False,
 ) -> SchedulerConfiguration:
     """The configuration that the document (parsed YAML or JSON; None: the default one) stands for.
 
-    ``registered`` are plugins of third parties, made to see at which points they run. ``other_builds``: a plugin that
+    ``registered`` are plugins of third parties, looked up where a profile enables them. ``other_builds``: a plugin that
     is none of these is taken for compiled into the scheduler (``Profile.foreign``); kube-scheduler as it is released
     refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse.
     """
@@ -85,7 +85,7 @@ def load_configuration(
 def _profile(
     profile: KubeSchedulerProfile,
     custom: Plugins,
-    registered: Mapping[str, Factory],
+    registered: Mapping[str, Declaration],
     *,
     ignored: tuple[str, ...],
     gates: FeatureGates,
@@ -98,10 +98,11 @@ def _profile(
         args["NodeResourcesFit"] = msgspec.structs.replace(args["NodeResourcesFit"], ignored_resources=ignored)
     where = f"creating profile for scheduler name {profile.scheduler_name}"
     enabled = "NodeResourcesFit" in profile.plugins.enabled_names
-    if enabled and (errors := args_errors(args["NodeResourcesFit"], gates)):
+    if enabled and (errors := list(args["NodeResourcesFit"].errors(gates))):
         raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
-    names = profile.plugins.enabled_names & registered.keys()
-    registry = IN_TREE | {name: extension_points(registered[name](args.get(name), gates)) for name in sorted(names)}
+    others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
+    registry = {name: declared.points for name, declared in {**IN_TREE, **others}.items()}
+    args |= {name: _typed(name, args.get(name), declared.args_type) for name, declared in others.items()}
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -114,6 +115,16 @@ def _profile(
         )
     except ConfigurationError as error:
         raise ConfigurationError(error.what, where=where) from None
+
+
+def _typed(name: str, document: Any, into: type[Struct] | None) -> Any:
+    """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
+    if into is None:
+        return document
+    args, unknown = typed_args(document, into, f"args of plugin {name}")
+    if unknown:
+        raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
+    return args
 
 
 def _check_tls(extenders: tuple[Extender, ...]) -> None:

@@ -15,10 +15,11 @@ import msgspec
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import ARGS, with_defaults
+from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
+from kschedctl.scheduler.registry import ARGS
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -151,8 +152,12 @@ def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -
     configured = {config.name for config in profile.plugin_config}
     wanted = sorted((plugins.enabled_names & ARGS.keys()) - configured)
     configs = (*profile.plugin_config, *(PluginConfig(name, ARGS[name]()) for name in wanted))
-    defaulted = tuple(PluginConfig(config.name, with_defaults(config.args, gates)) for config in configs)
+    defaulted = tuple(PluginConfig(config.name, _defaulted(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
+
+
+def _defaulted(args: Any, gates: FeatureGates) -> Any:
+    return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 
 
 def _check_kind(document: object) -> None:
@@ -172,15 +177,22 @@ def _decode_args(config: PluginConfig, path: str) -> tuple[Any, list[str]]:
     into = ARGS.get(config.name)
     if into is None:
         return config.args, []
-    document = {} if config.args is None else config.args
-    body = document
-    if isinstance(document, Mapping):
-        _check_args_kind(config.name, document, path)
-        body = {key: value for key, value in document.items() if key not in _TYPE_META}
-    args = decode(body, into, f"{path}.args")
-    unknown = ", ".join(unknown_fields(body, into))
+    if isinstance(config.args, Mapping):
+        _check_args_kind(config.name, config.args, path)
+    args, unknown = typed_args(config.args, into, f"{path}.args")
     decoding = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
-    return args, [f"{decoding}: strict decoding error: {unknown}"] if unknown else []
+    return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
+
+
+def typed_args(document: Any, into: type[Struct], path: str) -> tuple[Any, list[str]]:
+    """The arguments that stand at ``path`` (None: there are none), and what is unknown in them.
+
+    Raises ConfigurationError for a wrong type.
+    """
+    body = {} if document is None else document
+    if isinstance(body, Mapping):
+        body = {key: value for key, value in body.items() if key not in _TYPE_META}
+    return decode(body, into, path), unknown_fields(body, into)
 
 
 def _check_args_kind(name: str, document: Mapping[str, Any], path: str) -> None:

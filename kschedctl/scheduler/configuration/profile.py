@@ -15,10 +15,20 @@ from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.strict_decoding import Int32
+from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
-from kschedctl.scheduler.in_tree_plugins import DEFAULT_PLUGINS, EXTENSION_POINTS, FORMER_PLUGINS, GATED_PLUGINS
+from kschedctl.scheduler.registry import IN_TREE
 
 MAX_INT64 = 2**63 - 1
+
+FORMER_PLUGINS = frozenset(
+    {
+        *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
+        *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
+        *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
+    }
+)
+"""Plugins that were in-tree in earlier versions: who enables one of them means kube-scheduler's own, which is gone."""
 
 
 class PluginEntry(Struct, frozen=True):
@@ -96,13 +106,18 @@ class Profile(Struct, frozen=True):
     percentage_of_nodes_to_score: int | None = None
     foreign: tuple[str, ...] = ()
 
+    @property
+    def enabled_names(self) -> frozenset[str]:
+        """The plugins that it runs at some point that is known."""
+        return frozenset(name for names in self.plugins.values() for name in names)
+
 
 def default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
     """The plugins of a profile that names none, in order, for all points that they implement."""
     return tuple(
-        PluginEntry(name, weight)
-        for name, weight in DEFAULT_PLUGINS.items()
-        if name not in GATED_PLUGINS or gates.enabled(GATED_PLUGINS[name])
+        PluginEntry(name, declared.default_weight)
+        for name, declared in IN_TREE.items()
+        if declared.gate is None or gates.enabled(declared.gate)
     )
 
 
@@ -215,7 +230,7 @@ def _explicit(point: str, plugin_set: PluginSet, registry: Mapping[str, frozense
     names: list[str] = []
     for name in (plugin.name for plugin in plugin_set.enabled):
         if point not in _implemented(name, point, registry):
-            raise ConfigurationError(f'plugin "{name}" does not extend {EXTENSION_POINTS[point]} plugin')
+            raise ConfigurationError(f'plugin "{name}" does not extend {EXTENSION_POINTS[point].interface} plugin')
         _append_once(names, name, point)
     return tuple(names)
 
@@ -241,11 +256,11 @@ def _expanded(
 
 def _implemented(name: str, point: str, registry: Mapping[str, frozenset[str]]) -> frozenset[str]:
     if name not in registry:
-        raise ConfigurationError(f'{EXTENSION_POINTS[point]} "{name}" does not exist')
+        raise ConfigurationError(f'{EXTENSION_POINTS[point].interface} "{name}" does not exist')
     return registry[name]
 
 
 def _append_once(names: list[str], name: str, point: str) -> None:
     if name in names:
-        raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point]}"')
+        raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')
     names.append(name)

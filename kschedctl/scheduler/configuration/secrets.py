@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kschedctl.errors import without_user
-from kschedctl.scheduler.configuration.plugin_args import ARGS
 
 REDACTED = "REDACTED"
 """Also a text in base64, so that a configuration stays one that kube-scheduler would take."""
@@ -32,7 +31,7 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
     {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}
     """
     match document:
-        case {"name": str(name), "args": _} if name in ARGS:
+        case {"name": str(name), "args": _} if _is_typed(name):
             return document  # what they hold is typed: no secrets, and keys of labels that may be called like one
         case Mapping():
             return {
@@ -45,6 +44,12 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
         case None | bool() | "":
             return document
     return REDACTED if secret else document
+
+
+def _is_typed(name: str) -> bool:
+    from kschedctl.scheduler.registry import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
+
+    return name in ARGS
 
 
 def shown_url(text: str) -> str:

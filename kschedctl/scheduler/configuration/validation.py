@@ -18,7 +18,7 @@ from kschedctl.scheduler.configuration.document import (
 )
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.field_errors import duplicate, invalid, qualified_name_errors, required
-from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
+from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
@@ -101,8 +101,8 @@ def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates
             yield _removed(at, config.name)
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
             yield invalid(f"{at}.args", config.args, "has to match plugin args")
-        elif config.name != "NodeResourcesFit":
-            yield from (f"{at}.args.{error}" for error in args_errors(config.args, gates))
+        elif config.name != "NodeResourcesFit" and isinstance(config.args, PluginArgs):
+            yield from (f"{at}.args.{error}" for error in config.args.errors(gates))
 
 
 def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
@@ -40,16 +43,22 @@ class Preemption:
     wanted: int = 0
 
 
-class DefaultPreemption:
+class DefaultPreemption(DeclaredPlugin):
     """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
 
     Upstream: pkg/scheduler/framework/plugins/defaultpreemption (v1.36).
     """
 
     name = "DefaultPreemption"
+    kinds = ("PodDisruptionBudget",)
+    args_type = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self.args = args
+
+    @classmethod
+    def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:
+        return cls(args)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean("PodDisruptionBudget", Effect.VICTIMS)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -29,6 +31,7 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.pod_traits import USES_DEVICES
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -45,7 +48,7 @@ UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
 
-class DynamicResources:
+class DynamicResources(DeclaredPlugin):
     """Rejects nodes on which the pod's claims cannot be allocated, or cannot be used; prefers those with the devices
     that a claim would rather have.
 
@@ -53,11 +56,22 @@ class DynamicResources:
     """
 
     name = "DynamicResources"
+    points = ("reserve", "preBind")
+    default_weight = 2
+    gate = "DynamicResourceAllocation"
+    kinds = ("ResourceClaim", "DeviceClass", "ResourceSlice")
+    gated_kinds: ClassVar = {"DeviceTaintRule": "DRADeviceTaintRules"}
+    kinds_matter_to = USES_DEVICES
+    args_type = DynamicResourcesArgs
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.binding_timeout = float(args.binding_timeout or 0)
         self.features = features
         self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
+
+    @classmethod
+    def make(cls, args: DynamicResourcesArgs, gates: FeatureGates) -> Self:
+        return cls(args, Features.of(gates))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         if not view.cluster.gaps:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads, Rows, Scores
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -15,13 +16,14 @@ MIN_THRESHOLD = 23 * _MEBIBYTE
 MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
 
-class ImageLocality:
+class ImageLocality(DeclaredPlugin):
     """Prefers nodes by the bytes of the pod's images that they hold, each scaled by how widely it is spread.
 
     Upstream: pkg/scheduler/framework/plugins/imagelocality (v1.36).
     """
 
     name = "ImageLocality"
+    default_weight = 1
     reads = Reads.NODES
 
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.labels import aggregate
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import AnyFact, NoPodForAllTerms, NoPodToJoin, PodInTheWay, TopologyLabelMissing
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
@@ -104,7 +106,7 @@ class FilterState:
     existing_anti_affinity: TopologyCounts
 
 
-class InterPodAffinity:
+class InterPodAffinity(DeclaredPlugin):
     """Rejects nodes by required terms, of the pod and of the pods that run; prefers nodes by the preferred terms.
 
     Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36). Since 1.34 a namespaceSelector of the pod's own
@@ -113,9 +115,15 @@ class InterPodAffinity:
     """
 
     name = "InterPodAffinity"
+    default_weight = 2
+    args_type = InterPodAffinityArgs
 
     def __init__(self, args: InterPodAffinityArgs, as_documented: bool = False) -> None:
         self.args, self.as_documented = args, as_documented
+
+    @classmethod
+    def make(cls, args: InterPodAffinityArgs, gates: FeatureGates) -> Self:
+        return cls(args, as_documented=gates.minor < 34)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Terms that select namespaces by their labels: the pod's own, and those of the pods that run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from kschedctl.api.node_selector import (
 )
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
 from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, PodSpec
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args import NodeAffinityArgs
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -43,13 +46,15 @@ REASON_CONFLICT = "pod affinity terms conflict"
 NAME_FIELD = "metadata.name"
 
 
-class NodeAffinity:
+class NodeAffinity(DeclaredPlugin):
     """Rejects nodes that the required terms do not match, prefers those with the largest sum of matching weights.
 
     Upstream: pkg/scheduler/framework/plugins/nodeaffinity (v1.36). ``added`` is the profile's addedAffinity.
     """
 
     name = "NodeAffinity"
+    default_weight = 2
+    args_type = NodeAffinityArgs
     reads = Reads.NODES
 
     def __init__(self, added: NodeAffinityTerms | None) -> None:
@@ -57,6 +62,10 @@ class NodeAffinity:
         preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
         self.added_required = compile_node_selector(required) if required else None
         self.added_preferred = compile_preferred_terms(preferred) if preferred else None
+
+    @classmethod
+    def make(cls, args: NodeAffinityArgs, gates: FeatureGates) -> Self:
+        return cls(args.added_affinity)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         terms = _required_terms(info.spec)

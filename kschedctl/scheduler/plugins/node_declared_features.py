@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kschedctl.api.objects import PodSpec
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import FeaturesNotDeclared
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, required_state
 from kschedctl.snapshot.delta import Delta
@@ -17,17 +19,22 @@ from kschedctl.snapshot.pod_info import PodInfo
 REASON = "node(s) didn't match Pod's required features"
 
 
-class NodeDeclaredFeatures:
+class NodeDeclaredFeatures(DeclaredPlugin):
     """Rejects nodes that do not declare a feature which the pod's spec needs.
 
     Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures and component-helpers/nodedeclaredfeatures (v1.36).
     """
 
     name = "NodeDeclaredFeatures"
+    gate = "NodeDeclaredFeatures"
     reads = Reads.NODES
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.enabled("NodeDeclaredFeatures"))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         needed = required_features(info.spec)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import AnotherNodeNamed
 from kschedctl.scheduler.framework import Code, Reads, Rejection
 from kschedctl.snapshot.delta import Delta
@@ -16,7 +17,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName:
+class NodeName(DeclaredPlugin):
     """Rejects all nodes but the one in the pod's spec.nodeName, when that is set.
 
     Upstream: pkg/scheduler/framework/plugins/nodename (v1.36).

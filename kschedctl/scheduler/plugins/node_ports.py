@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -23,7 +24,7 @@ from kschedctl.snapshot.pod_info import HostPort, PodInfo
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
-class NodePorts:
+class NodePorts(DeclaredPlugin):
     """Rejects nodes where a host port that the pod wants is taken, on the same or on all addresses.
 
     Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36). Like there,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedAllocationArgs
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import (
@@ -28,17 +30,23 @@ CRASH = (
 )
 
 
-class NodeResourcesBalancedAllocation:
+class NodeResourcesBalancedAllocation(DeclaredPlugin):
     """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
     """
 
     name = "NodeResourcesBalancedAllocation"
+    default_weight = 1
+    args_type = NodeResourcesBalancedAllocationArgs
     reads = Reads.OWN_ROW
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.resources, self.features = args.resources, features
+
+    @classmethod
+    def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
+        return cls(args, Features.of(gates))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
         requests = pod_amounts(info, self.resources, info.options)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kschedctl.api import resource_names as names
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
@@ -30,7 +32,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 TOO_MANY_PODS = "Too many pods"
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(DeclaredPlugin):
     """Rejects nodes that lack some requested resource, scores them by the profile's strategy.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go (v1.36). A request above what the node offers when
@@ -38,11 +40,18 @@ class NodeResourcesFit:
     """
 
     name = "NodeResourcesFit"
+    points = ("placementScore",)
+    default_weight = 1
+    args_type = NodeResourcesFitArgs
     reads = Reads.OWN_ROW
 
     def __init__(self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES) -> None:
         self.args, self.features = args, features
         self.strategy = args.scoring_strategy
+
+    @classmethod
+    def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
+        return cls(args, Features.of(gates))
 
     def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult:
         return PreFilterResult(state=info.incoming_requests)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import tolerated
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import Cordoned
 from kschedctl.scheduler.framework import Code, Reads, Rejection
 from kschedctl.snapshot.delta import Delta
@@ -17,7 +19,7 @@ REASON = "node(s) were unschedulable"
 TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-class NodeUnschedulable:
+class NodeUnschedulable(DeclaredPlugin):
     """Rejects cordoned nodes, unless the pod tolerates the taint that cordoning adds.
 
     Upstream: pkg/scheduler/framework/plugins/nodeunschedulable (v1.36).
@@ -28,6 +30,10 @@ class NodeUnschedulable:
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if not tolerated(info.spec.tolerations, TAINT, comparison_operators=self.comparison_operators):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kschedctl.api.objects import Volume
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.attachments import (
     AttachedVolume,
     Counts,
@@ -19,7 +22,7 @@ from kschedctl.scheduler.volumes.attachments import (
     attachable_volumes,
     node_attachments,
 )
-from kschedctl.scheduler.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, listers
@@ -32,7 +35,7 @@ OF_OTHERS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
 """What tells how many volumes a node has."""
 
 
-class NodeVolumeLimits:
+class NodeVolumeLimits(DeclaredPlugin):
     """Rejects nodes whose CSINode limits a driver to fewer volumes than it would have attached with the pod's.
 
     Upstream: pkg/scheduler/framework/plugins/nodevolumelimits (v1.36). A volume that several pods of a node use counts
@@ -40,9 +43,15 @@ class NodeVolumeLimits:
     """
 
     name = "NodeVolumeLimits"
+    kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
+    kinds_matter_to = USES_DISKS
 
     def __init__(self, limit_scaling: bool = False) -> None:
         self.limit_scaling = limit_scaling
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.enabled("VolumeLimitScaling"))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Where some node limits a driver, the volumes of its other pods count too."""

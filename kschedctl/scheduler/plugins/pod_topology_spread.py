@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,10 @@ from kschedctl.api.labels import (
 from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.tolerations import find_untolerated
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
-from kschedctl.scheduler.default_selector import default_selector, selecting_kinds
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.default_selector import SELECTING_KINDS, default_selector, selecting_kinds
 from kschedctl.scheduler.facts import TooSkewed, TopologyLabelMissing
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
@@ -106,13 +108,16 @@ class Spread:
         return np.zeros_like(minimum) if self.exists.sum() < self.constraint.min_domains else minimum
 
 
-class PodTopologySpread:
+class PodTopologySpread(DeclaredPlugin):
     """Rejects nodes in whose domain the pod would exceed a hard constraint's skew, prefers emptier domains.
 
     Upstream: pkg/scheduler/framework/plugins/podtopologyspread (v1.36).
     """
 
     name = "PodTopologySpread"
+    default_weight = 2
+    kinds = SELECTING_KINDS
+    args_type = PodTopologySpreadArgs
 
     def __init__(
         self, args: PodTopologySpreadArgs, match_label_keys: bool, inclusion_policies: bool, comparison_operators: bool
@@ -122,6 +127,15 @@ class PodTopologySpread:
         self.match_label_keys = match_label_keys
         self.inclusion_policies = inclusion_policies
         self.comparison_operators = comparison_operators
+
+    @classmethod
+    def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
+        return cls(
+            args,
+            match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+            inclusion_policies=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
+            comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+        )
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Default constraints count the pods that services and the owner select."""

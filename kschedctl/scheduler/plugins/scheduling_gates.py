@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-class SchedulingGates:
+class SchedulingGates(DeclaredPlugin):
     """Keeps a pod out of the queue while its spec.schedulingGates are not empty.
 
     Upstream: pkg/scheduler/framework/plugins/schedulinggates (v1.36).

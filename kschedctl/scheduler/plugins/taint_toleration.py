@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import find_untolerated, tolerated
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import UntoleratedTaint
 from kschedctl.scheduler.framework import (
     Code,
@@ -29,17 +31,22 @@ HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 SOFT_EFFECT = "PreferNoSchedule"
 
 
-class TaintToleration:
+class TaintToleration(DeclaredPlugin):
     """Rejects nodes with an untolerated NoSchedule or NoExecute taint, prefers those with few PreferNoSchedule ones.
 
     Upstream: pkg/scheduler/framework/plugins/tainttoleration (v1.36).
     """
 
     name = "TaintToleration"
+    default_weight = 3
     reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool) -> None:
         self.comparison_operators = comparison_operators
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         taint_sets, taint_set = view.nodes.taint_sets

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.objects import PersistentVolumeClaim
-from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.plugin_args import (
+    MAX_CUSTOM_PRIORITY_SCORE,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
@@ -27,9 +33,10 @@ from kschedctl.scheduler.framework import (
     Status,
 )
 from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
-from kschedctl.scheduler.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
 from kschedctl.scheduler.volumes.listers import (
     Listers,
@@ -69,7 +76,7 @@ class BindingState:
         return PodVolumes(self.claims, self.listers, self.attributes_class)
 
 
-class VolumeBinding:
+class VolumeBinding(DeclaredPlugin):
     """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
     a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring) it
     prefers nodes by the utilization of the storage that the claims would take.
@@ -78,12 +85,21 @@ class VolumeBinding:
     """
 
     name = "VolumeBinding"
+    points = ("reserve", "preBind")
+    kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "CSIStorageCapacity")
+    kinds_matter_to = USES_DISKS
+    args_type = VolumeBindingArgs
     reads = Reads.NODES
 
     def __init__(self, shape: Sequence[UtilizationShapePoint] | None = None, attributes_class: bool = True) -> None:
         scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
-        self.points = [(point.utilization, point.score * scale) for point in shape or ()]
+        self.shape = [(point.utilization, point.score * scale) for point in shape or ()]
         self.attributes_class = attributes_class
+
+    @classmethod
+    def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
+        shape = args.shape if gates.enabled("StorageCapacityScoring") else None
+        return cls(shape, gates.enabled("VolumeAttributesClass"))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
@@ -133,12 +149,12 @@ class VolumeBinding:
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
-        return PreScoreResult(self.pre_filter(info, view).state) if self.points else PRE_SCORE_SKIP
+        return PreScoreResult(self.pre_filter(info, view).state) if self.shape else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
-        if state is None or not self.points:
+        if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
-        return score_by_capacity(self.points, state.volumes, rows)
+        return score_by_capacity(self.shape, state.volumes, rows)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores

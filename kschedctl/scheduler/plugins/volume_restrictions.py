@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.objects import Volume
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
@@ -31,7 +33,7 @@ class RestrictionState(NamedTuple):
     conflicts: int
 
 
-class VolumeRestrictions:
+class VolumeRestrictions(DeclaredPlugin):
     """Rejects nodes that have the pod's in-line disk mounted in a way that does not allow for another mount, and all
     nodes while another pod uses its ReadWriteOncePod claim.
 
@@ -40,6 +42,8 @@ class VolumeRestrictions:
     """
 
     name = "VolumeRestrictions"
+    kinds = ("PersistentVolumeClaim",)
+    kinds_matter_to = USES_DISKS
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
-from kschedctl.scheduler.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kschedctl.scheduler.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -49,13 +51,15 @@ class UnboundError(Exception):
     """A claim without a volume that should have one."""
 
 
-class VolumeZone:
+class VolumeZone(DeclaredPlugin):
     """Rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
 
     Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36). Ephemeral volumes are not looked at, as there.
     """
 
     name = "VolumeZone"
+    kinds = CLAIM_KINDS
+    kinds_matter_to = USES_DISKS
     reads = Reads.NODES
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:

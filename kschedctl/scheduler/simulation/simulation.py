@@ -15,6 +15,7 @@ from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, P
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import Budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
@@ -126,8 +127,9 @@ class Simulation:
 
     def queue(self, positions: Iterable[int]) -> list[int]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
-        pods = self.view.pods
-        return sorted(positions, key=lambda position: -int(pods.priority[pods.info[position]]))
+        pods, came = self.view.pods, list(positions)
+        keys = [PrioritySort.sort_key(int(pods.priority[pods.info[p]]), time) for time, p in enumerate(came)]
+        return [position for _, position in sorted(zip(keys, came, strict=True))]
 
     def attempt(self, position: int) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""

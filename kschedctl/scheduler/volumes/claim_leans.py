@@ -10,6 +10,9 @@ from kschedctl.scheduler.volumes.csi_migration import plugin_of
 from kschedctl.scheduler.volumes.listers import WAIT_FOR_FIRST_CONSUMER, Listers, claim_class, claim_volumes
 from kschedctl.snapshot.pod_info import PodInfo
 
+CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+"""The kinds through which a pod's claim leads to a volume."""
+
 
 def claim_leans(info: PodInfo, found: Listers) -> Iterator[Lean]:
     """The kinds of what the pod's volumes refer to and that is not there, or of which there may be more."""

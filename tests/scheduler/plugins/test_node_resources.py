@@ -34,9 +34,9 @@ from kschedctl.scheduler.configuration.plugin_args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from kschedctl.scheduler.configuration.plugin_args_validation import args_errors
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
-from kschedctl.scheduler.registry import PLUGINS
+from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.resource_allocation import Usage, broken_linear, node_usage, pod_amounts
 from kschedctl.snapshot.snapshot import Settings
 
@@ -51,14 +51,14 @@ def gates(case):
 
 
 def fit(case):
-    return PLUGINS["NodeResourcesFit"](typed_args(case, NodeResourcesFitArgs), gates(case))
+    return NodeResourcesFit.make(typed_args(case, NodeResourcesFitArgs), gates(case))
 
 
 def plugin(case):
     if "BalancedAllocation" not in case["test"]:
         return fit(case)
     args = typed_args(case, NodeResourcesBalancedAllocationArgs)
-    return PLUGINS["NodeResourcesBalancedAllocation"](args, gates(case))
+    return NodeResourcesBalancedAllocation.make(args, gates(case))
 
 
 def options(case):
@@ -83,7 +83,7 @@ def test_fits(case):
 def test_score(case):
     want = case["want"]
     if "argsError" in want:
-        assert any(error.endswith(want["argsError"]) for error in args_errors(fit(case).args, gates(case)))
+        assert any(error.endswith(want["argsError"]) for error in fit(case).args.errors(gates(case)))
         return
     view = snapshot(case)
     found = scores(plugin(case), pod_info(case, view), view)
@@ -196,7 +196,7 @@ def on(node, pods):
 
 def fitting(**strategy):
     args = NodeResourcesFitArgs((IGNORED,), (), ScoringStrategy(**strategy) if strategy else ScoringStrategy())
-    return PLUGINS["NodeResourcesFit"](args, FeatureGates())
+    return NodeResourcesFit.make(args, FeatureGates())
 
 
 @given(clusters(pending=asking, running=asking, node=offering))
@@ -281,7 +281,7 @@ NAIVE = {
 @given(clusters(pending=asking, running=asking, node=offering))
 def test_naive_balance(cluster):
     args = NodeResourcesBalancedAllocationArgs(SCORED)
-    check_scores(PLUGINS["NodeResourcesBalancedAllocation"](args, FeatureGates()), cluster, naive_balance)
+    check_scores(NodeResourcesBalancedAllocation.make(args, FeatureGates()), cluster, naive_balance)
 
 
 def naive_balance(cluster):

@@ -1,0 +1,82 @@
+"""What a plugin says of itself on its class, before one is made of it.
+
+Profiles, their arguments, what is read of a cluster and what is not replayed follow from this, for in-tree plugins and
+for those of other packages alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.extension_points import points_by_methods
+from kschedctl.scheduler.framework import Plugin, Reads
+from kschedctl.scheduler.pod_traits import PodTrait
+
+Factory = Callable[[Any, FeatureGates], Plugin]
+"""Makes a plugin of its arguments in a profile and the feature gates."""
+
+
+class DeclaredPlugin:
+    """A plugin that says what there is to know before it is made; what it leaves out is as below.
+
+    ``reads``: what its answers depend on; what it answers may narrow it further.
+    ``points``: the extension points at which it runs besides those whose methods it has.
+    ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
+    ``gate``: the feature gate without which it is no default plugin.
+    ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
+    with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
+    ``args_type``: its arguments; None where it has none.
+    """
+
+    name: str
+    reads: Reads = Reads.PODS
+    points: ClassVar[tuple[str, ...]] = ()
+    default_weight: ClassVar[int | None] = None
+    gate: ClassVar[str | None] = None
+    kinds: ClassVar[tuple[str, ...]] = ()
+    gated_kinds: ClassVar[Mapping[str, str]] = {}
+    kinds_matter_to: ClassVar[PodTrait | None] = None
+    args_type: ClassVar[type[Struct] | None] = None
+
+    @classmethod
+    def make(cls, args: Any, gates: FeatureGates) -> Self:
+        """The plugin of a profile, from its arguments there (None where it has none) and the feature gates."""
+        return cls()
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The same of one plugin, with all its extension points. ``make`` is None for one that is not replayed."""
+
+    name: str
+    points: frozenset[str]
+    default_weight: int | None = None
+    gate: str | None = None
+    kinds: tuple[str, ...] = ()
+    gated_kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds_matter_to: PodTrait | None = None
+    args_type: type[Struct] | None = None
+    make: Factory | None = None
+
+    @classmethod
+    def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
+        return cls(
+            plugin.name,
+            points_by_methods(plugin).union(plugin.points),
+            plugin.default_weight,
+            plugin.gate,
+            plugin.kinds,
+            plugin.gated_kinds,
+            plugin.kinds_matter_to,
+            plugin.args_type,
+            plugin.make,
+        )
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The kinds that it looks at when every gate is on."""
+        return (*self.kinds, *self.gated_kinds)

@@ -1,0 +1,37 @@
+"""What only some pods have, and without which whole kinds of objects cannot matter to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kschedctl.api.objects import PodSpec, Volume
+from kschedctl.api.resource_names import is_dra_extended
+
+
+class PodTrait(NamedTuple):
+    """``none`` says that no pod has it."""
+
+    of: Callable[[PodSpec], bool]
+    none: str
+
+
+def _uses_disks(spec: PodSpec) -> bool:
+    return any(volume != Volume(volume.name, image=volume.image) for volume in spec.volumes)
+
+
+def _uses_devices(spec: PodSpec) -> bool:
+    return bool(spec.resource_claims) or any(map(is_dra_extended, _resource_names(spec)))
+
+
+def _resource_names(spec: PodSpec) -> Iterator[str]:
+    yield from spec.overhead
+    containers = [container.resources for container in (*spec.containers, *spec.init_containers)]
+    for resources in (*containers, *([spec.resources] if spec.resources else ())):
+        yield from resources.requests
+        yield from resources.limits
+
+
+USES_DISKS = PodTrait(_uses_disks, "no pod has a claim or a disk")
+USES_DEVICES = PodTrait(_uses_devices, "no pod claims devices or requests an extended resource")
+IS_GROUPED = PodTrait(lambda spec: spec.scheduling_group is not None, "no pod is in a group")
