@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,8 +37,6 @@ class Fork:
         self.node = snapshot.node.copy()
         self.trail = Trail()
         self.touched = np.zeros(len(self.nodes), np.int64)
-        self._requested: Matrix | None = None
-        self._nonzero_requested: Matrix | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self._ahead: dict[int, Delta] = {}
@@ -50,10 +49,10 @@ class Fork:
 
     def fork(self) -> Fork:
         """A copy that goes its own way; what plugins compute once serves both."""
-        _ = self.requested, self.nonzero_requested  # made once
+        requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
         other = copy(self)
         other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
-        other._requested, other._nonzero_requested = self.requested.copy(), self.nonzero_requested.copy()
+        other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         other._ahead = dict(self._ahead)
         other.objects = self.objects.fork()
@@ -63,7 +62,7 @@ class Fork:
         """A fork that lacks some nodes (N,); the pods on them have no node there."""
         other = Fork(self.snapshot.without(gone, self.cluster, self.node))
         other.pods = self.pods
-        other._requested, other._nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
         return other
 
     # -- the snapshot's columns ----------------------------------------------------------------------------------
@@ -77,19 +76,19 @@ class Fork:
     def settings(self) -> Settings:
         return self.snapshot.settings
 
-    @property
+    @cached_property
     def resources(self) -> dict[str, int]:
         return self.snapshot.demands.resources
 
-    @property
+    @cached_property
     def allocatable(self) -> Matrix:
         return self.snapshot.allocatable
 
-    @property
+    @cached_property
     def requests(self) -> Matrix:
         return self.snapshot.demands.requests
 
-    @property
+    @cached_property
     def nonzero_requests(self) -> Matrix:
         return self.snapshot.demands.nonzero_requests
 
@@ -110,19 +109,15 @@ class Fork:
 
     # -- sums ----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def requested(self) -> Matrix:
         """(N, R): what the pods of each node request together, and how many they are."""
-        if self._requested is None:
-            self._requested = self.sum_by_node(self.requests)
-        return self._requested
+        return self.sum_by_node(self.requests)
 
-    @property
+    @cached_property
     def nonzero_requested(self) -> Matrix:
         """(N, R): the same by ``nonzero_requests``."""
-        if self._nonzero_requested is None:
-            self._nonzero_requested = self.sum_by_node(self.nonzero_requests)
-        return self._nonzero_requested
+        return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
         """(T, ...) by info -> (N, ...): added up over the pods of each node."""

@@ -23,21 +23,10 @@ class OwnRows:
         self.nodes, self.objects = NodeSubset(of.nodes, rows), of.objects
         self.allocatable = of.allocatable[rows]
         self.requested, self.nonzero_requested = of.requested[rows], of.nonzero_requested[rows]
+        self.resources, self.requests, self.nonzero_requests = of.resources, of.requests, of.nonzero_requests
         if more is not None:
             self.requested += more[:, None] * of.requests[info]
             self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
-
-    @property
-    def resources(self) -> dict[str, int]:
-        return self.fork.resources
-
-    @property
-    def requests(self) -> Matrix:
-        return self.fork.requests
-
-    @property
-    def nonzero_requests(self) -> Matrix:
-        return self.fork.nonzero_requests
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
         return self.fork.matrix(rows)

@@ -31,6 +31,7 @@ Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 DRIVER = "gpu.example.com"
 TEMPLATES = 50
+NOMINATED = 50
 
 
 def node(i: int) -> Json:
@@ -115,6 +116,7 @@ def with_devices(pods: int, nodes: int) -> list[Json]:
 
 CASES: dict[str, Callable[[int, int], list[Json]]] = {
     "plain": bare(1),
+    "nominated": bare(1),
     "templates": bare(TEMPLATES),
     "deployment": alike(lambda name: {}, 1),
     "devices": with_devices,
@@ -128,8 +130,13 @@ CASES: dict[str, Callable[[int, int], list[Json]]] = {
 
 
 def objects(case: str, nodes: int) -> list[Json]:
-    """The cluster of a case: empty nodes, with eight devices each, or with a large pod of low priority each."""
+    """The cluster of a case: empty nodes, with eight devices each, or with a large pod of low priority each.
+
+    For "nominated" 50 pods are nominated for a node each, which all others must yield to.
+    """
     found = [node(i) for i in range(nodes)]
+    if case == "nominated":
+        found += [nominated(i, f"node-{i:05}") for i in range(NOMINATED)]
     if case == "devices":
         found += [device_class(), claim_template(), *map(devices, range(nodes))]
     if case == "preemption":
@@ -158,6 +165,13 @@ def devices(i: int) -> Json:
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": found}
     return {"kind": "ResourceSlice", "metadata": {"name": f"slice-{i:05}"}, "spec": spec}
+
+
+def nominated(i: int, node_name: str) -> Json:
+    """A pod that waits for its victims to leave the node."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "30", "memory": "256Mi"}}}
+    waiting = pod(f"urgent-{i}", {"app": "urgent"}, {"priority": 1000, "containers": [container]})
+    return waiting | {"status": {"phase": "Pending", "nominatedNodeName": node_name}}
 
 
 def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:

@@ -18,6 +18,7 @@ from kschedctl.scheduler.framework import PluginError, Rows
 from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -56,7 +57,8 @@ class Placements:
         try:
             if kind is None:
                 kind = self._keep(framework, info, number)
-            return self._pick(*kind.rank(self.sampling, self.view.nominated_from(info.priority)))
+            nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
+            return self._pick(*kind.rank(self.sampling, nominated))
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
