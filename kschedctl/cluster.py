@@ -284,7 +284,7 @@ def _listed(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
     if isinstance(found, PodTable):
-        return found
+        return found.in_namespace(DEFAULT_NAMESPACE)
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in found}
     else:

@@ -17,8 +17,9 @@ Ints = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
 UID_BYTES = 16
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+NO_UID = "00000000-0000-0000-0000-000000000000"
+_UIDS = re.compile(r"(?:(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\n)*+")
+_TIMES = re.compile(r"(?:(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\n)*+", re.ASCII)
 NEVER, LATEST = -1, 253402300799
 """Seconds since 1970 that stand for no time, and those of the end of the year 9999."""
 NO_TIME = 2**63 - 1
@@ -65,13 +66,14 @@ class Times(NamedTuple):
 
 
 class Uids(NamedTuple):
-    """``data``: the 16 bytes of each UID, one after the other."""
+    """``data``: the 16 bytes of each UID, one after the other; zeros for none."""
 
     data: bytes
 
     def of(self, row: int) -> str:
         text = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        uid = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return "" if uid == NO_UID else uid
 
     def texts(self) -> list[str]:
         return [self.of(row) for row in range(len(self.data) // UID_BYTES)]
@@ -100,14 +102,14 @@ def times_column(values: Sequence[str]) -> TextColumn:
     >>> times_column(["yesterday"]).texts()
     ['yesterday']
     """
-    if not all(_TIME.fullmatch(value) for value in values if value):
+    if not _each_matches(_TIMES, values):
         return texts_column(values)
     try:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
     except ValueError:  # the 31st of June
         return texts_column(values)
-    made = Times(np.where(np.isnat(times), NEVER, times.astype(np.int64)))
-    return made if made.texts() == list(values) else texts_column(values)
+    seconds = np.where(np.isnat(times), NEVER, times.astype(np.int64))
+    return Times(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else texts_column(values)
 
 
 def nanoseconds_of(column: TextColumn, place: Callable[[int], str]) -> Rows:
@@ -131,6 +133,35 @@ def uids_column(values: Sequence[str]) -> TextColumn:
     >>> uids_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
-    if not all(map(_UID.fullmatch, values)):
+    if not _each_matches(_UIDS, values) or NO_UID in values:
         return texts_column(values)
-    return Uids(bytes.fromhex("".join(values).replace("-", "")))
+    return Uids(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))
+
+
+def joined(columns: Sequence[TextColumn]) -> TextColumn:
+    """One column below the other.
+
+    >>> joined([times_column(["2026-01-31T12:00:00Z"]), times_column(["yesterday"])]).texts()
+    ['2026-01-31T12:00:00Z', 'yesterday']
+    """
+    if all(isinstance(column, Uids) for column in columns):
+        return Uids(b"".join([column.data for column in columns]))  # type: ignore[attr-defined]
+    if all(isinstance(column, Times) for column in columns):
+        return Times(np.concatenate([column.seconds for column in columns]))  # type: ignore[attr-defined]
+    return joined_texts([column if isinstance(column, Texts) else texts_column(column.texts()) for column in columns])
+
+
+def joined_texts(columns: Sequence[Texts]) -> Texts:
+    """One below the other."""
+    known: dict[str, int] = {}
+    codes = [
+        np.array([known.setdefault(value, len(known)) for value in column.values], np.int32)[column.codes]
+        for column in columns
+    ]
+    return Texts(np.concatenate(codes), tuple(known))
+
+
+def _each_matches(lines: re.Pattern[str], values: Sequence[str]) -> bool:
+    """Whether the values, each with the end of a line, are such lines."""
+    text = "\n".join([*values, ""])
+    return text.count("\n") == len(values) and lines.fullmatch(text) is not None

@@ -6,27 +6,39 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.columns import Ints, TextColumn, Texts, texts_column, times_column, uids_column
-from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.columns import (
+    Ints,
+    TextColumn,
+    Texts,
+    joined,
+    joined_texts,
+    texts_column,
+    times_column,
+    uids_column,
+)
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 
 _encode = msgspec.msgpack.Encoder().encode
 
 KEPT_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
 """The types of a pod's conditions that scheduling, or advice about it, reads."""
+ROWS_AT_ONCE = 4096
+Key = tuple[str, str]
+"""Namespace and name."""
 
 
 class PodTable(Sequence[Pod]):
     """P pods sorted by namespace and name, of T templates; a Pod is made, once, when it is asked for.
 
-    ``templates`` are Pods without name, UID, node and times; ``template`` (P,) says which of them a pod follows.
+    ``templates`` are Pods without name, UID, node and times; ``template`` (P,) says which of them a pod follows. The
+    namespace is the one that a pod names, which may be none.
     Of a pod it keeps what scheduling reads: volumes that are no more than a name and most conditions are left out.
     """
 
@@ -74,9 +86,13 @@ class PodTable(Sequence[Pod]):
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name, found without making the others."""
-        start, stop = self._ranges.get(namespace, (0, 0))
-        row = bisect_left(self.names, name, start, stop)
-        return self[row] if row < stop and self.names[row] == name else None
+        row = self._row(namespace, name)
+        return None if row is None else self[row]
+
+    def names_in_full(self) -> list[Key]:
+        """Namespace and name of every pod, in order."""
+        namespaces = [pod.metadata.namespace for pod in self.templates]
+        return list(zip((namespaces[number] for number in self.template.tolist()), self.names, strict=True))
 
     def keys(self) -> list[str]:
         """``namespace/name`` of every pod, in order."""
@@ -111,24 +127,62 @@ class PodTable(Sequence[Pod]):
         rows = self.rows_where(lambda template: not template.terminated)
         return self if len(rows) == len(self) else self.take(rows)
 
-    def with_changes(self, changes: Mapping[tuple[str, str], Pod | None]) -> PodTable:
+    def with_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
         """The table with pods put in place of those of their (namespace, name), or taken out where it is None."""
         if not changes:
             return self
-        builder = PodTableBuilder(self.take(np.array(self._others(changes), np.int64)))
-        builder.add(pod for pod in changes.values() if pod is not None)
+        found = [self._row(*key) for key in changes]
+        kept = np.delete(np.arange(len(self)), [row for row in found if row is not None])
+        added = PodTable.of(pod for pod in changes.values() if pod is not None)
+        places = np.searchsorted(kept, [self._place(*key) for key in added.names_in_full()])
+        rows = np.insert(kept, places, np.arange(len(self), len(self) + len(added)))
+        return self._followed_by(added).take(rows).of_used_templates()
+
+    def of_used_templates(self) -> PodTable:
+        """The table less the templates that no pod follows."""
+        used = np.bincount(self.template, minlength=len(self.templates)) > 0
+        if used.all():
+            return self
+        return PodTable(
+            tuple(template for template, kept in zip(self.templates, used.tolist(), strict=True) if kept),
+            (np.cumsum(used) - 1).astype(np.int32)[self.template],
+            names=self.names,
+            uids=self.uids,
+            node=self.node,
+            created=self.created,
+            started=self.started,
+        )
+
+    def in_namespace(self, namespace: str) -> PodTable:
+        """The table with the pods that name no namespace in this one; they count before others of their name."""
+        if all(template.metadata.namespace for template in self.templates):
+            return self
+        builder = PodTableBuilder()
+        builder.add(pod if pod.metadata.namespace else _placed(pod, namespace) for pod in self)
         return builder.build()
 
-    def _others(self, keys: Mapping[tuple[str, str], object]) -> list[int]:
-        rows = []
-        for namespace, (start, stop) in self._ranges.items():
-            changed = {name for in_namespace, name in keys if in_namespace == namespace}
-            rows += (
-                [row for row in range(start, stop) if self.names[row] not in changed]
-                if changed
-                else [*range(start, stop)]
-            )
-        return rows
+    def _followed_by(self, other: PodTable) -> PodTable:
+        """The rows of both, of which those of the other are not in their place."""
+        new: list[Pod] = []
+        codes = []
+        for key, template in zip(other._numbers, other.templates, strict=True):
+            number = self._numbers.get(key, len(self.templates) + len(new))
+            codes.append(number)
+            new += [template] * (number == len(self.templates) + len(new))
+        return PodTable(
+            (*self.templates, *new),
+            np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
+            names=[*self.names, *other.names],
+            uids=joined([self.uids, other.uids]),
+            node=joined_texts([self.node, other.node]),
+            created=joined([self.created, other.created]),
+            started=joined([self.started, other.started]),
+        )
+
+    @cached_property
+    def _numbers(self) -> dict[bytes, int]:
+        """Template, in full -> its number."""
+        return {_key(template): number for number, template in enumerate(self.templates)}
 
     @cached_property
     def _ranges(self) -> dict[str, tuple[int, int]]:
@@ -139,6 +193,17 @@ class PodTable(Sequence[Pod]):
         starts = np.flatnonzero(np.diff(rows, prepend=-1)).tolist()
         names = list(known)
         return {names[rows[a]]: (a, b) for a, b in zip(starts, [*starts[1:], len(self)], strict=False)}
+
+    def _place(self, namespace: str, name: str) -> int:
+        """The row of the pod of that name, or that before which it would stand."""
+        if namespace in self._ranges:
+            return bisect_left(self.names, name, *self._ranges[namespace])
+        return min((start for other, (start, _) in self._ranges.items() if other > namespace), default=len(self))
+
+    def _row(self, namespace: str, name: str) -> int | None:
+        """The row of the pod of that name."""
+        row, (_, stop) = self._place(namespace, name), self._ranges.get(namespace, (0, 0))
+        return row if row < stop and self.names[row] == name else None
 
     def _make(self, row: int) -> Pod:
         pod = self.templates[self.template[row]]
@@ -157,51 +222,103 @@ class PodTable(Sequence[Pod]):
         return Pod(made, spec, replace(pod.status, start_time=started) if started else pod.status)
 
 
+class PodRows(NamedTuple):
+    """P pods, one list a column: namespace and name, the number of the template, UID, node and times; "" for none."""
+
+    keys: list[Key]
+    template: list[int]
+    uids: list[str]
+    nodes: list[str]
+    created: list[str]
+    started: list[str]
+
+    @classmethod
+    def none(cls) -> PodRows:
+        return cls([], [], [], [], [], [])
+
+
 class PodTableBuilder:
     """Collects pods; each is given up as soon as its row is written."""
 
-    def __init__(self, table: PodTable | None = None) -> None:
-        self._known: dict[bytes, int] = {}
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
         self._templates: list[Pod] = []
-        self._rows: list[tuple[int, str, str, str, str, str]] = []
-        self._shared: dict[str, str] = {}
-        if table is not None:
-            self._continue(table)
+        self._keys: list[Key] = []
+        self._rows = PodRows.none()
+        self._parts: list[_Part] = []
 
     def add(self, pods: Iterable[Pod]) -> None:
-        """Of two pods of the same name the later one counts."""
-        known, shared = self._known, self._shared.setdefault
+        """Add pods as they are."""
+        rows = PodRows.none()
         for pod in pods:
-            number = known.setdefault(_key(pod), len(known))
-            if number == len(self._templates):
-                self._templates.append(template_of(pod))
-            meta, node = pod.metadata, pod.spec.node_name
-            created, started = meta.creation_timestamp or "", pod.status.start_time or ""
-            self._rows.append(
-                (number, meta.name, meta.uid, shared(node, node), shared(created, created), shared(started, started))
-            )
+            meta = pod.metadata
+            rows.keys.append((meta.namespace, meta.name))
+            rows.template.append(self.template(pod))
+            rows.uids.append(meta.uid)
+            rows.nodes.append(pod.spec.node_name)
+            rows.created.append(meta.creation_timestamp or "")
+            rows.started.append(pod.status.start_time or "")
+        self.extend(rows)
+
+    def template(self, pod: Pod) -> int:
+        """The number of the template that the pod follows."""
+        number = self._numbers.setdefault(_key(pod), len(self._numbers))
+        if number == len(self._templates):
+            self._templates.append(template_of(pod))
+        return number
+
+    def extend(self, rows: PodRows) -> None:
+        """Add pods whose templates have their numbers already."""
+        self._keys += rows.keys
+        for column, found in zip(self._rows, rows, strict=True):
+            column.extend(found)  # type: ignore[attr-defined]
+        if len(self._rows.keys) >= ROWS_AT_ONCE:
+            self._write()
 
     def build(self) -> PodTable:
-        """The table of all that was added."""
-        namespaces = [pod.metadata.namespace for pod in self._templates]
-        last = {(namespaces[row[0]], row[1]): row for row in self._rows}
-        rows = [last[key] for key in sorted(last)]
-        numbers, names, uids, node, created, started = list(zip(*rows, strict=True)) or [()] * 6
-        return PodTable(
+        """The table of all that was added; of two pods of the same name the later one counts."""
+        self._write()
+        last = {key: row for row, key in enumerate(self._keys)}
+        chosen = [last[key] for key in sorted(last)]
+        rows = np.array(chosen, np.int64)
+        template, uids, node, created, started = zip(*self._parts, strict=True)
+        table = PodTable(
             tuple(self._templates),
-            np.array(numbers, np.int32),
-            names=names,
-            uids=uids_column(uids),
-            node=texts_column(node),
-            created=times_column(created),
-            started=times_column(started),
+            np.concatenate(template)[rows],
+            names=[self._keys[row][1] for row in chosen],
+            uids=joined(uids).take(rows),
+            node=joined_texts(node).take(rows),
+            created=joined(created).take(rows),
+            started=joined(started).take(rows),
+        )
+        return table.of_used_templates()
+
+    def _write(self) -> None:
+        """Turn the rows into columns, which are smaller."""
+        rows, self._rows = self._rows, PodRows.none()
+        self._parts.append(
+            _Part(
+                np.array(rows.template, np.int32),
+                uids_column(rows.uids),
+                texts_column(rows.nodes),
+                times_column(rows.created),
+                times_column(rows.started),
+            )
         )
 
-    def _continue(self, table: PodTable) -> None:
-        self._templates = list(table.templates)
-        self._known = {_key(template): number for number, template in enumerate(self._templates)}
-        columns = (column.texts() for column in (table.uids, table.node, table.created, table.started))
-        self._rows = list(zip(table.template.tolist(), table.names, *columns, strict=True))
+
+class _Part(NamedTuple):
+    """Some rows of a table to be."""
+
+    template: Ints
+    uids: TextColumn
+    node: Texts
+    created: TextColumn
+    started: TextColumn
+
+
+def _placed(pod: Pod, namespace: str) -> Pod:
+    return Pod(replace(pod.metadata, namespace=namespace), pod.spec, pod.status)
 
 
 def template_of(pod: Pod) -> Pod:
@@ -209,7 +326,7 @@ def template_of(pod: Pod) -> Pod:
     meta, status = pod.metadata, pod.status
     return Pod(
         PodMeta(
-            namespace=meta.namespace or DEFAULT_NAMESPACE,
+            namespace=meta.namespace,
             labels=meta.labels,
             owner_references=meta.owner_references,
             deletion_timestamp=meta.deletion_timestamp,
@@ -223,7 +340,7 @@ def template_of(pod: Pod) -> Pod:
 def _key(pod: Pod) -> bytes:
     """Equal for pods of one template."""
     parts = (
-        pod.metadata.namespace or DEFAULT_NAMESPACE,
+        pod.metadata.namespace,
         _meta_fields(pod.metadata),
         _spec_fields(pod.spec),
         _volumes(pod),

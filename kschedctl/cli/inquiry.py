@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import msgspec
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
+from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
 from kschedctl.cli.manifests import (
     Surroundings,
@@ -86,12 +87,13 @@ def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
     apart = [m for m in found.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_typed(m, namespace) for m in apart]
     stored = {_owner(m, namespace): m for m in found.stored if makes_pods(m.document)}
-    objects = placed({**found.objects, "Pod": _pods_besides(apart, found)}, namespace)
+    pods = _pods_besides(apart, found)
+    objects = placed(found.objects, pods, namespace)
     printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
     told = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in told.items() if not own or place.file not in with_nodes]
     if not own:
-        keys += [Owner("Pod", p.metadata.namespace or DEFAULT_NAMESPACE, p.metadata.name) for p in objects["Pod"]]
+        keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.names_in_full()]
     return Inquiry(
         _cluster(source, found, objects, around),
         {identity(m.struct): m.struct for m in manifests},
@@ -104,14 +106,14 @@ def _world(source: Source, found: ReadResult, where: Surroundings) -> Inquiry:
     )
 
 
-def _pods_besides(apart: Iterable[Manifest], found: ReadResult) -> list[Any]:
+def _pods_besides(apart: Iterable[Manifest], found: ReadResult) -> PodTable:
     """The pods among the objects, less those that are manifests to create."""
-    taken = {_key(m.document["metadata"]) for m in apart if m.document["kind"] == "Pod"}
-    pods: Iterable[Any] = found.objects.get("Pod", ())
-    return [pod for pod in pods if (pod.metadata.namespace, pod.metadata.name) not in taken]
+    return found.pods.with_changes({_key(m.document["metadata"]): None for m in apart if m.document["kind"] == "Pod"})
 
 
-def _cluster(source: Source, found: ReadResult, objects: Mapping[str, list[Any]], around: Cluster | None) -> Cluster:
+def _cluster(
+    source: Source, found: ReadResult, objects: Mapping[str, Sequence[Any]], around: Cluster | None
+) -> Cluster:
     """The cluster that the files describe, or the one around with what they hold besides manifests; tells the rest."""
     if around is None:
         tell_hooks(found)

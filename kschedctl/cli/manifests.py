@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Pod, Resources, Struct
+from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
 from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
@@ -83,10 +85,12 @@ class _Written(NamedTuple):
 def _applied(source: Source, found: ReadResult, namespace: str | None) -> Application:
     """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
     written = _written(found)
-    workloads = [*(each.workload for each in written), *_pods_of_lists(found)]
+    listed = _pods_of_lists(found)
+    workloads = [*(each.workload for each in written), *(pod for pod in listed.unbound() if not exists(pod))]
+    pods = (workload for workload in workloads if isinstance(workload, Pod))
+    stored = listed.with_changes({_named(pod): pod if exists(pod) else None for pod in pods})
     around, namespace = surroundings(source, found, namespace)
-    stored = [workload for workload in workloads if exists(workload)]
-    objects = placed({**found.objects, "Pod": stored}, namespace)
+    objects = placed(found.objects, stored, namespace)
     cluster = cluster_of(source, found, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
     refuse_invalid([each.manifest for each in written if not exists(each.workload)], cluster, namespace)
@@ -100,15 +104,13 @@ def _written(found: ReadResult) -> list[_Written]:
     return [_Written(manifest, typed_manifest(manifest)) for manifest in makers]
 
 
-def _pods_of_lists(found: ReadResult) -> list[Any]:
+def _pods_of_lists(found: ReadResult) -> PodTable:
     """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
     pods = (m.document["metadata"] for m in found.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    with_manifest = {_key(metadata) for metadata in pods}
-    objects: Iterable[Any] = found.objects.get("Pod", ())
-    return [pod for pod in objects if (pod.metadata.namespace, pod.metadata.name) not in with_manifest]
+    return found.pods.with_changes({_key(metadata): None for metadata in pods})
 
 
-def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, list[Struct]]) -> Cluster:
+def cluster_of(source: Source, found: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """The cluster that files describe, less what is applied to it."""
     return Cluster.of(
         objects,
@@ -164,16 +166,22 @@ def exists(workload: Struct) -> bool:
     return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
 
 
-def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:
+def _named(pod: Pod) -> Key:
+    return pod.metadata.namespace, pod.metadata.name
+
+
+def _key(metadata: Mapping[str, Any]) -> Key:
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
-def placed(objects: Mapping[str, Iterable[Any]], namespace: str | None) -> dict[str, list[Any]]:
-    """The objects by kind, those of kinds that have namespaces in this one where they name none."""
-    return {
-        kind: list(some) if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
+def placed(objects: Mapping[str, Sequence[Any]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:
+    """The objects by kind, and these pods; those of kinds that have namespaces in this one where they name none."""
+    others = {
+        kind: some if kind in CLUSTER_SCOPED else [in_namespace(each, namespace) for each in some]
         for kind, some in objects.items()
+        if kind != "Pod"
     }
+    return others | {"Pod": pods.in_namespace(namespace or DEFAULT_NAMESPACE)}
 
 
 def in_namespace(obj: Any, namespace: str | None) -> Any:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.objects import Struct
+from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
-from kschedctl.sources.kinds import is_read
+from kschedctl.sources.kinds import is_read, without_type
+from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
-from kschedctl.sources.sharing import Sharing
 from kschedctl.sources.typed import typed
 
 CONFIGURATION = "KubeSchedulerConfiguration"
 MOST_TOLD = 20
 """Unknown fields of one document that are named."""
+
+
+Found = tuple[str, str, Sequence[Key]]
+"""A kind, where objects of it came from, and their names."""
 
 
 class Manifest(NamedTuple):
@@ -32,16 +36,16 @@ class Manifest(NamedTuple):
 class Origins(Mapping[tuple[str, str, str], str]):
     """(kind, namespace, name) -> "file" or "file, document 3"; made when it is first looked at."""
 
-    def __init__(self, found: list[tuple[str, str, Iterable[Any]]]) -> None:
+    def __init__(self, found: list[Found]) -> None:
         self._found = found
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
-        return {_key(kind, obj): origin for kind, origin, objects in self._found for obj in objects}
+        return {_key(kind, *key): origin for kind, origin, keys in self._found for key in keys}
 
     def files_of(self, kind: str) -> set[str]:
         """The files that hold objects of a kind."""
-        origins = {origin for found, origin, objects in self._found if found == kind and objects}
+        origins = {origin for found, origin, keys in self._found if found == kind and keys}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
@@ -58,8 +62,7 @@ class Collector:
     """Takes documents and items in the order in which they are read."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, list[Any]] = {}
-        self.found: list[tuple[str, str, Iterable[Any]]] = []
+        self.found: list[Found] = []
         self.manifests: list[Manifest] = []
         self.stored: list[Manifest] = []
         self.skipped: Counter[str] = Counter()
@@ -68,7 +71,14 @@ class Collector:
         self.documents = 0
         self.covered: set[str] = set()
         self._cut: set[str] = set()
-        self._sharing = Sharing()
+        self._objects: dict[str, list[Any]] = {}
+        self._pods = PodTableBuilder()
+        self._items = PodItems(self._pods)
+
+    @property
+    def objects(self) -> dict[str, Sequence[Any]]:
+        """All that was added, by kind; of pods a table."""
+        return {kind: self._pods.build() if kind == "Pod" else found for kind, found in self._objects.items()}
 
     def document(self, document: Any, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""
@@ -89,20 +99,29 @@ class Collector:
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
 
-    def add(self, kind: str, objects: list[Any], origin: str) -> None:
-        """Objects of the kind as they are."""
-        self.objects.setdefault(kind, []).extend(objects)
-        self.found.append((kind, origin, objects))
+    def checked(self, kind: str, items: list[Any], where: Callable[[int], Place]) -> list[Any] | PodRows:
+        """Decoded items as they are added; ``where``: the place of one. Raises InputError, msgspec.ValidationError.
 
-    def shared(self, kind: str, obj: Any, where: Callable[[], Place]) -> Any:
-        """An equal object that shares what it can with the others. Raises InputError for its quantities, its name."""
-        if not obj.metadata.name and not (kind == "Pod" and obj.metadata.generate_name):
-            raise where().error("required", "metadata.name")
+        Nothing is added yet. InputError is about names and quantities.
+        """
         if kind == "Pod":
-            return self._sharing.pod(obj, where)
-        if kind in RESOURCES:
-            check_quantities(RESOURCES[kind](obj), where)
-        return obj
+            return self._items.rows(items, where)
+        for index, item in enumerate(items):
+            _check(kind, item, partial(where, index))
+        return [without_type(kind, item) for item in items]
+
+    def add(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
+        """Add what was checked."""
+        kept = self._objects.setdefault(kind, [])
+        if isinstance(objects, PodRows):
+            self._pods.extend(objects)
+            self.found.append((kind, origin, objects.keys))
+            return
+        if kind == "Pod":
+            self._pods.add(objects)
+        else:
+            kept += objects
+        self.found.append((kind, origin, [(obj.metadata.namespace, obj.metadata.name) for obj in objects]))
 
     def wanted(self, kind: str, version: str, place: Place) -> bool:
         """Whether to read an object of this kind. Raises InputError where it is no object at all."""
@@ -138,7 +157,8 @@ class Collector:
             self.document({**given, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
-        obj: Struct = self.shared(kind, typed(document, kind, place), lambda: place)
+        obj = typed(document, kind, place)
+        _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
 
     def _configure(self, document: dict[str, Any], place: Place) -> None:
@@ -154,9 +174,16 @@ class Collector:
             self.warnings.append(f"{place}: {len(unknown) - MOST_TOLD:,} more unknown fields")
 
 
-def _key(kind: str, obj: Any) -> tuple[str, str, str]:
-    meta = obj.metadata
-    return kind, "" if kind in CLUSTER_SCOPED else meta.namespace or DEFAULT_NAMESPACE, meta.name
+def _check(kind: str, obj: Any, where: Callable[[], Place]) -> None:
+    """Raises InputError for an object without a name, and for quantities that are none."""
+    if not obj.metadata.name and not (kind == "Pod" and obj.metadata.generate_name):
+        raise where().error("required", "metadata.name")
+    if kind in RESOURCES:
+        check_quantities(RESOURCES[kind](obj), where)
+
+
+def _key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
+    return kind, "" if kind in CLUSTER_SCOPED else namespace or DEFAULT_NAMESPACE, name
 
 
 def _text(document: dict[str, Any], field: str, place: Place) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -19,11 +20,11 @@ from kschedctl.sources.documents.documents import decoded
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import Reader
-from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, without_type
+from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder
 
 STEP = 512 << 10  # bytes read at a time
 LARGEST_ITEM = 64 << 20
-_WINDOW = 128 << 10
+_WINDOW = 32 << 10
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
 )
@@ -85,14 +86,19 @@ class ListReader:
             self._each([bytes(item) for item in _raw_items.decode(array)])
 
     def _typed(self, items: list[Any]) -> None:
-        by_kind: dict[str, list[Any]] = {}
-        for index, item in enumerate(items, self._index):
-            kind = item.__struct_config__.tag
-            shared = self._collector.shared(kind, item, partial(self._place.item, index))
-            by_kind.setdefault(kind, []).append(shared if kind == "Pod" else without_type(kind, shared))
-        self._kinds.update(by_kind)
-        for kind, objects in by_kind.items():
+        """Collect decoded items: all of them, or none when it raises."""
+        runs: list[tuple[str, Any]] = []
+        start = self._index
+        for found in ([*run] for _, run in groupby(items, type)):
+            kind = found[0].__struct_config__.tag
+            runs.append((kind, self._collector.checked(kind, found, partial(self._nth, start))))
+            start += len(found)
+        for kind, objects in runs:
+            self._kinds.add(kind)
             self._collector.add(kind, objects, self._place.origin)
+
+    def _nth(self, start: int, index: int) -> Place:
+        return self._place.item(start + index)
 
     def _each(self, items: list[bytes]) -> None:
         """Collect items of which some is of a kind that is not read, has a null, or is wrong."""
@@ -121,8 +127,8 @@ class ListReader:
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)
-        item = self._collector.shared(kind, item_decoder(kind).decode(data), lambda: place)
-        self._collector.add(kind, [item if kind == "Pod" else without_type(kind, item)], place.origin)
+        found = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
+        self._collector.add(kind, found, place.origin)
 
     def _one_by_one(self) -> bool:
         """Take the whole items in the buffer; False after the last item of the list."""

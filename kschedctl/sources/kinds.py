@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from kschedctl.api.objects import KINDS, PodStatus, Struct
+from kschedctl.api.objects import KINDS, Struct
 from kschedctl.sources.documents.place import Place
+from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
 
 _DEVICES = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2")
 _BY_VERSION: dict[tuple[str, ...], str] = {
@@ -61,30 +62,24 @@ def _is_foreign(version: str) -> bool:
 def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes a JSON array of objects of this kind, "" for all kinds mixed, to subclasses of their structs.
 
-    The conditions of pods are not decoded: see Sharing.
+    Some fields of pods are not decoded: see PodItems.
 
     Raises ValidationError when an item says that it is of another kind or of a version that is not read.
     """
-    item = _item_type(kind) if kind else reduce(or_, map(_item_type, KINDS))
+    item = item_type(kind) if kind else reduce(or_, map(item_type, KINDS))
     return msgspec.json.Decoder(GenericAlias(list, item))
 
 
 @cache
 def item_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes one object of this kind."""
-    return msgspec.json.Decoder(_item_type(kind))
-
-
-class _PodStatus(PodStatus, frozen=True):
-    """A pod's status of which the conditions are yet to be decoded: most pods have some, and few of them matter."""
-
-    conditions: msgspec.Raw = msgspec.Raw()  # type: ignore[assignment]
+    return msgspec.json.Decoder(item_type(kind))
 
 
 @cache
-def _item_type(kind: str) -> Any:
+def item_type(kind: str) -> Any:
     fields: list[tuple[str, Any, Any]] = [("api_version", Literal[VERSIONS[kind]], VERSIONS[kind][0])]
-    fields += [("status", _PodStatus, _PodStatus())] * (kind == "Pod")
+    fields += POD_FIELDS if kind == "Pod" else []
     settings: dict[str, Any] = {"tag_field": "kind", "tag": kind, "rename": "camel", "frozen": True, "gc": False}
     return msgspec.defstruct(f"{kind}Item", fields, bases=(KINDS[kind],), **settings)
 

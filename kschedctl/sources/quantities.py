@@ -65,9 +65,10 @@ def _runtime_class(runtime_class: RuntimeClass) -> Found:
 
 
 RESOURCES: dict[str, Callable[[Any], Found]] = {
+    "Pod": lambda pod: pod_resources(pod.spec),
     "Node": _node,
     "PersistentVolumeClaim": _claim,
     "PersistentVolume": _volume,
     "RuntimeClass": _runtime_class,
 }
-"""Kind -> where its objects hold quantities; pods share their specs and are checked once a spec."""
+"""Kind -> where its objects hold quantities."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from kschedctl.api.objects import Struct
+from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
@@ -24,13 +25,13 @@ NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and pri
 class ReadResult:
     """What the files hold.
 
-    ``objects`` by kind, in order; ``manifests``: the pods and pod templates that somebody wrote; ``stored``: the pod
-    templates of workloads that a cluster has, those of long lists aside; ``skipped``: how many objects of kinds that
-    scheduling does not read; ``skipped_files``: how many files of folders are no documents; ``gaps``: the kinds that no
-    list covers.
+    ``objects`` by kind, in order, of pods a table; ``manifests``: the pods and pod templates that somebody wrote;
+    ``stored``: the pod templates of workloads that a cluster has, those of long lists aside; ``skipped``: how many
+    objects of kinds that scheduling does not read; ``skipped_files``: how many files of folders are no documents;
+    ``gaps``: the kinds that no list covers.
     """
 
-    objects: Mapping[str, list[Struct]]
+    objects: Mapping[str, Sequence[Struct]]
     manifests: tuple[Manifest, ...]
     stored: tuple[Manifest, ...]
     skipped: Mapping[str, int]
@@ -39,6 +40,10 @@ class ReadResult:
     configuration: Mapping[str, Any] | None
     origins: Origins
     gaps: Mapping[str, Gap]
+
+    @property
+    def pods(self) -> PodTable:
+        return PodTable.of(self.objects.get("Pod", ()))  # type: ignore[arg-type]
 
 
 def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | None = None) -> ReadResult:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kschedctl
-from kschedctl.api.objects import Condition
+from kschedctl.api.objects import PodMeta, PodSpec, PodStatus
+from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.snapshot.fork import Fork
 from kschedctl.sources import json_lists
@@ -133,9 +134,11 @@ def test_cluster_info_dump(tmp_path: Path) -> None:
 def test_nulls_are_absent_fields() -> None:
     document = pod("a", affinity=None, volumes=[{"name": "v", "emptyDir": None}]) | {"status": None}
     document["metadata"]["annotations"] = None
-    big = {"kind": "PodList", "apiVersion": "v1", "items": [document, document]}
-    assert read(["-"], stdin=bytes_of(document)).objects["Pod"] == [Cluster.from_objects([pod("a")]).pods[0]]
-    assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [Cluster.from_objects([pod("a")]).pods[0]] * 2
+    other = document | {"metadata": document["metadata"] | {"name": "b"}}
+    big = {"kind": "PodList", "apiVersion": "v1", "items": [document, other]}
+    a, b = PodTable.of(Cluster.from_objects([pod("a"), other]).pods)
+    assert list(read(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
+    assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [a, b]
 
 
 def test_configuration_among_the_files(tmp_path: Path) -> None:
@@ -172,17 +175,6 @@ def test_a_page_of_a_list_is_warned_about() -> None:
 def test_names_are_data() -> None:
     (found,) = read(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
-
-
-def test_bound_pods_share_what_is_alike() -> None:
-    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}]
-    documents = [pod(n, nodeName=n) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "ab"]
-    waiting = pod("c") | {"status": {"conditions": conditions}}
-    a, b, c = read(["-"], stdin=bytes_of(*documents, waiting)).objects["Pod"]
-    assert a.spec.containers is b.spec.containers is c.spec.containers  # type: ignore[attr-defined]
-    assert a.status.conditions is b.status.conditions  # type: ignore[attr-defined]
-    assert a.status.conditions == (Condition("Ready", "True"),)  # type: ignore[attr-defined]
-    assert c.status.conditions == (Condition("Ready", "True", last_transition_time=TIME),)  # type: ignore[attr-defined]
 
 
 NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
@@ -228,6 +220,87 @@ def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> 
     expected = Cluster.from_objects(item | {"spec": {}} for item in items if item["kind"] != "Event")
     assert same(Cluster.of(collector.objects), expected)
     assert collector.skipped == ({"Event": n} if (n := sum(item["kind"] == "Event" for item in items)) else {})
+
+
+def pod_list(pods: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
+
+
+def test_pods_of_lists_share_what_is_alike() -> None:
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}]
+    tolerations = [{"key": "spot", "operator": "Exists"}]
+    pods = [pod(n, tolerations=tolerations) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "abc"]
+    pods[1]["spec"]["nodeName"] = "n1"
+    a, b, c = streamed(pod_list(pods)).objects["Pod"]
+    assert a.spec.containers is b.spec.containers is c.spec.containers
+    assert a.spec.tolerations is b.spec.tolerations is c.spec.tolerations
+    assert [p.metadata.labels["on"] for p in (a, b, c)] == ["a", "b", "c"]
+    assert [p.spec.node_name for p in (a, b, c)] == ["", "n1", ""]
+
+
+_PART = {"requests": {"cpu": "1"}}
+_SELECTOR = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+ONE_FIELD: dict[str, dict[str, Any]] = {
+    "metadata": {
+        "namespace": "other",
+        "labels": {"app": "db"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}],
+        "creationTimestamp": TIME,
+        "deletionTimestamp": TIME,
+        "generateName": "web-",
+        "uid": "00000000-0000-0000-0000-000000000002",
+    },
+    "spec": {
+        "containers": [{"name": "c", "image": "db"}],
+        "initContainers": [{"name": "i", "resources": _PART}],
+        "nodeName": "n1",
+        "nodeSelector": {"a": "b"},
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_SELECTOR]}},
+        "tolerations": [{"operator": "Exists", "tolerationSeconds": 3}],
+        "topologySpreadConstraints": [{"maxSkew": 1, **_SELECTOR}],
+        "schedulerName": "other",
+        "priority": 5,
+        "priorityClassName": "high",
+        "preemptionPolicy": "Never",
+        "overhead": {"cpu": "1"},
+        "resources": _PART,
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        "resourceClaims": [{"name": "r", "resourceClaimName": "c"}],
+        "schedulingGates": [{"name": "g"}],
+        "hostNetwork": True,
+        "hostUsers": False,
+        "terminationGracePeriodSeconds": 0,
+        "schedulingGroup": {"podGroupName": "g"},
+        "runtimeClassName": "kata",
+    },
+    "status": {
+        "phase": "Running",
+        "nominatedNodeName": "n1",
+        "startTime": TIME,
+        "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": TIME}],
+        "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}],
+        "initContainerStatuses": [{"name": "i", "resources": _PART}],
+        "resourceClaimStatuses": [{"name": "r", "resourceClaimName": "c"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "c"},
+        "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c"}],
+        "resources": _PART,
+        "allocatedResources": {"cpu": "1"},
+    },
+}
+"""Each with a value that differs from that of a plain pod."""
+
+
+def test_pods_of_lists_differ_in_every_field_that_is_read() -> None:
+    for part, struct in (("metadata", PodMeta), ("spec", PodSpec), ("status", PodStatus)):
+        assert ONE_FIELD[part].keys() | {"name"} == {*struct.__struct_encode_fields__, "name"}
+    pods = [pod("plain")]
+    for part, values in ONE_FIELD.items():
+        for field, value in values.items():
+            changed = pod(f"{part}-{field}".lower())
+            changed[part] = changed.get(part, {}) | {field: value}
+            pods.append(changed)
+    found = streamed(pod_list(pods)).objects["Pod"]
+    assert list(found) == list(PodTable.of(Cluster.from_objects(pods).pods))
 
 
 def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

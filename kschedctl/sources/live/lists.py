@@ -22,8 +22,9 @@ from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import PodTable, PodTableBuilder
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.kinds import VERSIONS, item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
+from kschedctl.sources.pod_items import PodItems
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +109,10 @@ def _read_pages(server: Server, kind: str, path: str) -> Listing:
     version, found = "", 0
     for head, body in _pages(server, kind, path):
         version = version or head.metadata.resource_version
-        items = decode_items(kind, body, server.host)
-        found += len(items)
+        with _shape(plural(kind), server.host):
+            found += collected.add(body)
         if found > MOST_OBJECTS:
             raise ClusterError(f"more than {MOST_OBJECTS:,} {plural(kind)}: no cluster has so many", where=server.host)
-        with _shape(plural(kind), server.host):
-            collected.add(items)
     return Listing(collected.objects(), version, path)
 
 
@@ -152,13 +151,17 @@ class KindCollector:
     """Keeps the objects of a kind, less what scheduling does not read."""
 
     def __init__(self, kind: str) -> None:
+        self._kind = kind
         self._found: list[Struct] = []
         self._images: dict[ContainerImage, ContainerImage] = {}
 
-    def add(self, objects: Sequence[Struct]) -> None:
+    def add(self, body: bytes) -> int:
+        """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError."""
+        objects = _decoded(_page_type(KINDS[self._kind]), body).items or ()
         for obj in objects:
             made = without_noise(obj)
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
+        return len(objects)
 
     def objects(self) -> Sequence[Struct]:
         return tuple(self._found)
@@ -174,9 +177,17 @@ class PodCollector:
 
     def __init__(self) -> None:
         self._builder = PodTableBuilder()
+        self._items = PodItems(self._builder)
 
-    def add(self, pods: Sequence[Pod]) -> None:
-        self._builder.add(pods)
+    def add(self, body: bytes) -> int:
+        """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
+        try:
+            items = _decoder(_page_type(item_type("Pod"))).decode(body).items or ()
+            self._builder.extend(self._items.rows(items, None))
+        except msgspec.ValidationError:
+            items = _decoded(_page_type(Pod), body).items or ()
+            self._builder.add(items)
+        return len(items)
 
     def objects(self) -> PodTable:
         return self._builder.build()
@@ -187,13 +198,6 @@ def _head(kind: str, body: bytes) -> Head:
     if head.kind != f"{kind}List":
         raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind}List")
     return head
-
-
-def decode_items(kind: str, body: bytes, where: str) -> Sequence[Any]:
-    """The items of a page. Raises ClusterError for what is not of the kind's shape."""
-    with _shape(plural(kind), where):
-        page: Any = _decoded(_page_type(kind), body)
-        return page.items or ()
 
 
 def decode_object(kind: str, body: bytes, where: str) -> Struct:
@@ -231,6 +235,6 @@ def _decoder(into: Any) -> msgspec.json.Decoder[Any]:
 
 
 @cache
-def _page_type(kind: str) -> type[Any]:
-    items = GenericAlias(tuple, (KINDS[kind], ...)) | None
-    return msgspec.defstruct(f"{kind}Page", [("items", items, None)], frozen=True)
+def _page_type(item: Any) -> Any:
+    items = GenericAlias(tuple, (item, ...)) | None
+    return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], frozen=True)

@@ -1,0 +1,161 @@
+"""Pods of lists as rows of a table: parts that pods of one template print alike are known by their JSON.
+
+So most of a pod is decoded once a template, and no pod is made of an item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from operator import attrgetter
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
+from kschedctl.api.pod_table import PodRows, PodTableBuilder
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.quantities import check_quantities, pod_resources
+
+_META = ("labels", "owner_references")
+_SPEC = (
+    "node_selector",
+    "affinity",
+    "tolerations",
+    "topology_spread_constraints",
+    "overhead",
+    "resources",
+    "resource_claims",
+    "scheduling_gates",
+    "scheduling_group",
+)
+_STATUS = ("conditions",)
+_OWN = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time"})
+"""The fields in which pods of one template differ."""
+_TIME = re.compile(rb'TransitionTime"\s*:\s*"[^"]*"')
+
+
+def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[Any]:
+    """The struct with fields that stay JSON, and are empty when they are missing."""
+    fields: list[tuple[str, Any, Any]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
+    return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
+
+
+_Meta, _Spec, _Status = (_partly(*each) for each in ((PodMeta, _META), (PodSpec, _SPEC), (PodStatus, _STATUS)))
+FIELDS: list[tuple[str, Any, Any]] = [
+    ("metadata", _Meta, _Meta()),
+    ("spec", _Spec, _Spec()),
+    ("status", _Status, _Status()),
+]
+"""Of an item that is a pod: name, type and default."""
+
+
+def _decoded_fields(struct: type[Struct], *others: str) -> tuple[str, ...]:
+    return tuple(name for name in struct.__struct_fields__ if name not in _OWN and name not in others)
+
+
+_META_DECODED = _decoded_fields(PodMeta, *_META)
+_SPEC_DECODED = _decoded_fields(PodSpec, *_SPEC, "volumes")
+_STATUS_DECODED = _decoded_fields(PodStatus, *_STATUS)
+_meta_decoded, _spec_decoded, _status_decoded = (
+    attrgetter(*names) for names in (_META_DECODED, _SPEC_DECODED, _STATUS_DECODED)
+)
+_meta_json, _spec_json = attrgetter(*_META), attrgetter(*_SPEC)
+
+
+Key = tuple[bytes, bytes, bytes, bytes]
+"""Of a template: what is decoded, the JSON of metadata and spec, and the conditions."""
+
+
+class PodItems:
+    """Turns the items of lists into rows of the table that is built; it keeps what the templates are made of."""
+
+    def __init__(self, builder: PodTableBuilder) -> None:
+        self._builder = builder
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._numbers: dict[Key, int] = {}
+        self._texts: dict[bytes, bytes] = {}
+        self._namespaces: dict[str, str] = {}
+        self._pods: dict[bytes, Pod] = {}
+        self._parts: dict[tuple[str, bytes], Any] = {}
+        self._checked: set[tuple[bytes, bytes]] = set()
+
+    def rows(self, items: Iterable[Any], where: Callable[[int], Place] | None) -> PodRows:
+        """The rows of items; ``where``: the place of an item, or None for what an API server has checked.
+
+        Raises InputError for a missing name and for quantities that are none, msgspec.ValidationError.
+        """
+        rows, numbers, namespace = PodRows.none(), self._numbers, self._namespaces.setdefault
+        for index, item in enumerate(items):
+            meta, spec, status = item.metadata, item.spec, item.status
+            if where is not None and not (meta.name or meta.generate_name):
+                raise where(index).error("required", "metadata.name")
+            key = self._key(meta, spec, status)
+            number = numbers.get(key)
+            if number is None:
+                number = self._new(item, key, where and partial(where, index))
+            rows.keys.append((namespace(meta.namespace, meta.namespace), meta.name))
+            rows.template.append(number)
+            rows.uids.append(meta.uid)
+            rows.nodes.append(spec.node_name)
+            rows.created.append(meta.creation_timestamp or "")
+            rows.started.append(status.start_time or "")
+        return rows
+
+    def _key(self, meta: Any, spec: Any, status: Any) -> Key:
+        """Equal for pods of one template."""
+        conditions = bytes(status.conditions)
+        return (
+            self._encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
+            b",".join(_meta_json(meta)),
+            b",".join(_spec_json(spec)),
+            _TIME.sub(b'TransitionTime":null', conditions) if spec.node_name else conditions,
+        )
+
+    def _new(self, item: Any, key: Key, where: Callable[[], Place] | None) -> int:
+        """The number of a template that was not seen before. Raises InputError, msgspec.ValidationError."""
+        decoded, _, spec, conditions = key
+        common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
+        pod = Pod(
+            replace(common.metadata, **self._undecoded(PodMeta, item.metadata, _META)),
+            replace(common.spec, **self._undecoded(PodSpec, item.spec, _SPEC)),
+            replace(common.status, conditions=self._part(PodStatus, "conditions", conditions or b"[]")),
+        )
+        if where is not None and (decoded, spec) not in self._checked:
+            check_quantities(pod_resources(pod.spec), where)
+            self._checked.add((decoded, spec))
+        kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
+        self._numbers[kept] = self._builder.template(pod)
+        return self._numbers[kept]
+
+    def _undecoded(self, struct: type[Struct], part: Any, names: Iterable[str]) -> dict[str, Any]:
+        """What the fields that are JSON stand for, less those that are missing. Raises msgspec.ValidationError."""
+        return {name: self._part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
+
+    def _part(self, struct: type[Struct], name: str, text: bytes) -> Any:
+        key = name, text
+        if key not in self._parts:
+            self._parts[key] = _decoder(struct, name).decode(text)
+        return self._parts[key]
+
+
+def _volumes(spec: Any) -> list[Volume]:
+    """Those that are more than a name."""
+    return [volume for volume in spec.volumes if volume != Volume(volume.name)]
+
+
+def _common(item: Any) -> Pod:
+    """What pods of one template have in common, as far as it is decoded."""
+    meta, spec, status = item.metadata, item.spec, item.status
+    return Pod(
+        PodMeta(**{name: getattr(meta, name) for name in _META_DECODED}),
+        PodSpec(**{name: getattr(spec, name) for name in _SPEC_DECODED}, volumes=tuple(_volumes(spec))),
+        PodStatus(**{name: getattr(status, name) for name in _STATUS_DECODED}),
+    )
+
+
+@cache
+def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(get_type_hints(struct, include_extras=True)[name])
