@@ -112,6 +112,14 @@ class Cause(Document, frozen=True):
     fact_data: AnyFact | None = None
 
 
+class Advice(Document, frozen=True):
+    """What to look at next, in a sentence. ``kind``: what it is about, in a word; ``node``: the one that it names."""
+
+    kind: str
+    text: str
+    node: str = ""
+
+
 class VictimReport(Document, frozen=True):
     """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
 
@@ -200,7 +208,7 @@ class Explanation(Document, frozen=True):
     headline: str
     stands_for: str = ""
     message: str | None = None
-    advice: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     not_replayed: tuple[str, ...] = ()
     upstream_faults: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()

@@ -35,10 +35,10 @@ from kschedctl.studies.unknown import (
     together,
     unknown_kinds,
 )
-from kschedctl.studies.why.advice import advice, headline
+from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
-from kschedctl.studies.why.once_kept_away import kept_away
+from kschedctl.studies.why.headline import headline
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
 from kschedctl.studies.why.reservations import devices_by_node, volumes_by_node
@@ -128,14 +128,13 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     """One pod's explanation; the pod is as the API server holds it."""
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknown = scheduler.framework_for(info, scheduler.view)
-    settled = _settled(scheduler, pod)
-    if settled is not None or framework is None:
-        verdict, line = settled or ("", "")
-        report = Explanation(pod=pod.key, verdict=verdict, headline=line, **_common(scheduler, pod))
-        return replace(report, advice=advice(report, pod))
-    report = _with_unknown(_document(scheduler.cycle(framework, pod), scheduler, framework), unknown)
-    first = tuple(kept_away(scheduler, framework, pod, report)) if report.verdict == "Unschedulable" else ()
-    return replace(report, headline=headline(report), advice=(*first, *advice(report, pod)))
+    settled = _settled(pod, framework)
+    if settled or framework is None:
+        report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
+    else:
+        report = _with_unknown(_document(scheduler.cycle(framework, pod), scheduler, framework), unknown)
+    report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
+    return replace(report, advice=tuple(advice(report, pod, scheduler, framework)))
 
 
 def as_events(report: Explanation) -> Explanation:
@@ -158,51 +157,31 @@ def _common(scheduler: Scheduler, pod: Pod) -> dict[str, Any]:
     return {"scheduler_name": pod.spec.scheduler_name, "kube_version": scheduler.cluster.kube_version}
 
 
-def _settled(scheduler: Scheduler, pod: Pod) -> tuple[str, str] | None:
-    """The verdict and headline of a pod that the scheduler has nothing to decide about."""
+def _settled(pod: Pod, framework: Framework | None) -> str:
+    """The verdict on a pod about which the scheduler has nothing to decide, empty for all others."""
     if pod.terminated:
-        return "Finished", f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
+        return "Finished"
     if pod.spec.node_name:
-        return "Bound", f"the pod is already bound to node {pod.spec.node_name}"
-    if pod.spec.scheduler_name not in scheduler.configuration.profiles:
-        known = ", ".join(scheduler.configuration.profiles)
-        return "NotResponsible", f'no profile serves scheduler name "{pod.spec.scheduler_name}" (served: {known})'
-    if pod.metadata.deletion_timestamp is not None:
-        return "NotResponsible", "the pod is being deleted"
-    return None
+        return "Bound"
+    if framework is None or pod.metadata.deletion_timestamp is not None:
+        return "NotResponsible"
+    return ""
 
 
 def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Explanation:
     names = cycle.view.nodes.names
     stuck = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
-    scores = cycle.scores
     found = obstacles(cycle)
     nodes = node_reports(found, cycle)
     return Explanation(
         pod=cycle.info.pod.key,
         verdict=_verdict(cycle),
-        headline=cycle.error or "",
+        headline="",
         message=fit_error(cycle, post_filter.message) if stuck else cycle.error,
         not_replayed=not_replayed(scheduler, framework),
         upstream_faults=upstream_faults(cycle, framework),
         node_order=names,
-        queue={name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
-        pre_filter={
-            name: PreFilterReport(
-                r.status.code, r.status.reasons, None if r.node_names is None else tuple(sorted(r.node_names))
-            )
-            for name, r in cycle.pre_filter.results.items()
-        },
-        filter=_filter(cycle),
-        first_fail=_first_fail(cycle),
-        feasible=tuple(names[row] for row in cycle.feasible.tolist()),
-        score=_scores(cycle, scores.raw),
-        normalized=_scores(cycle, scores.normalized),
-        weighted=_scores(cycle, scores.weighted),
-        weights={name: framework.profile.weights[name] for name in scores.raw},
-        total={names[row]: total for row, total in zip(scores.rows.tolist(), scores.total.tolist(), strict=True)},
-        best=tuple(names[row] for row in scores.best.tolist()),
         causes=causes(found, cycle) if stuck else (),
         eliminations=eliminations(found, cycle),
         nodes=nodes,
@@ -210,8 +189,39 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         volumes=volumes_by_node(cycle),
         allocations=devices_by_node(cycle),
         preemption=preemption_report(post_filter, cycle) if stuck and names else None,
+        **_refused(cycle),
+        **_scored(cycle, framework),
         **_common(scheduler, cycle.info.pod),
     )
+
+
+def _refused(cycle: Cycle) -> dict[str, Any]:
+    """What the plugins answered before nodes are scored, in the form of the conformance contract."""
+    return {
+        "queue": {name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
+        "pre_filter": {
+            name: PreFilterReport(
+                r.status.code, r.status.reasons, None if r.node_names is None else tuple(sorted(r.node_names))
+            )
+            for name, r in cycle.pre_filter.results.items()
+        },
+        "filter": _filter(cycle),
+        "first_fail": _first_fail(cycle),
+        "feasible": tuple(cycle.view.nodes.names[row] for row in cycle.feasible.tolist()),
+    }
+
+
+def _scored(cycle: Cycle, framework: Framework) -> dict[str, Any]:
+    """The scores of the feasible nodes, in the form of the conformance contract."""
+    scores, names = cycle.scores, cycle.view.nodes.names
+    return {
+        "score": _scores(cycle, scores.raw),
+        "normalized": _scores(cycle, scores.normalized),
+        "weighted": _scores(cycle, scores.weighted),
+        "weights": {name: framework.profile.weights[name] for name in scores.raw},
+        "total": {names[row]: total for row, total in zip(scores.rows.tolist(), scores.total.tolist(), strict=True)},
+        "best": tuple(names[row] for row in scores.best.tolist()),
+    }
 
 
 def _verdict(cycle: Cycle) -> str:

@@ -14,9 +14,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.ages import age
 from kschedctl.studies.explain import as_events, explain_pod
 from kschedctl.studies.unknown import VERDICT, together
-
-FITS = "a node fits now, for each by itself"
-UNDER_WAY = "preemption is under way"
+from kschedctl.studies.why.headline import shared_cause
 
 
 def pending_pods(
@@ -67,7 +65,7 @@ def _groups(
 ) -> tuple[PendingGroup, ...]:
     alike: dict[object, list[Pod]] = {}
     for pod in pods:
-        alike.setdefault((found[pod.key].verdict, _cause(found[pod.key])), []).append(pod)
+        alike.setdefault((found[pod.key].verdict, shared_cause(found[pod.key])), []).append(pod)
     made = [_group(sorted(same, key=_created), found, command, now) for same in alike.values()]
     return tuple(sorted(made, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
@@ -78,7 +76,7 @@ def _group(pods: list[Pod], found: Mapping[str, Explanation], command: Callable[
     members = tuple(_member(pod, found[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=reports[0].verdict,
-        cause=_cause(reports[0]),
+        cause=shared_cause(reports[0]),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
         next=command(pods[0].key),
@@ -97,12 +95,3 @@ def _created(pod: Pod) -> tuple[bool, str]:
 def _member(pod: Pod, report: Explanation, now: str) -> PendingPod:
     created = pod.metadata.creation_timestamp or ""
     return PendingPod(pod.key, str(owner_of(pod)), report.headline, report.message, created, age(created, now))
-
-
-def _cause(report: Explanation) -> str:
-    """The dominant cause, without numbers that are of one pod alone."""
-    if report.verdict == "Schedulable":
-        return FITS
-    if report.preemption is not None and report.preemption.terminating:
-        return UNDER_WAY
-    return report.causes[0].reason if report.causes and report.verdict == "Unschedulable" else report.headline

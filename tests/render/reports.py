@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.explanation import (
+    Advice,
     CandidateReport,
     DeviceReport,
     Elimination,
@@ -29,7 +30,7 @@ UNSCHEDULABLE = Explanation(
     verdict="Unschedulable",
     headline="Insufficient cpu (all 3 nodes within reach, nearest n3: cpu: 2 requested, 1 free of 4)",
     message="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
-    advice=("Ask for less cpu",),
+    advice=(Advice("AskForLess", "Ask for less cpu"),),
     not_replayed=("plugin Custom",),
     eliminations=(
         Elimination("NodeResourcesFit", "Insufficient cpu", 3, 2, NearestMiss("n3", CPU.fact)),
@@ -151,7 +152,7 @@ HOSTILE_REPORT = Explanation(
     verdict="Unschedulable",
     headline=HOSTILE,
     message=HOSTILE,
-    advice=(HOSTILE,),
+    advice=(Advice(HOSTILE, HOSTILE, HOSTILE),),
     not_replayed=(HOSTILE,),
     queue={HOSTILE: StatusReport("Unschedulable", (HOSTILE,))},
     eliminations=(Elimination(HOSTILE, HOSTILE, 1, 1, NearestMiss(HOSTILE, HOSTILE)),),

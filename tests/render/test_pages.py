@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import import_module
 
@@ -11,7 +12,7 @@ from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 
 from kschedctl.render.page import Style, shown_first
 from kschedctl.render.renderers import PAGES, RENDERERS
-from kschedctl.reports.explanation import Explanation, NodeGroup, PreemptionReport, Refusal
+from kschedctl.reports.explanation import Advice, Explanation, NodeGroup, PreemptionReport, Refusal
 
 
 def text(report: object, **style: object) -> str:
@@ -138,6 +139,14 @@ def test_what_happened_before_any_node() -> None:
     assert rows[2].endswith("leaves only n0, n1, n2 and 7 more")
     assert text(GATED).count("waiting for scheduling gates") == 1  # in the first line already
     assert "NodePorts" not in text(GATED)
+
+
+def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
+    advice = Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
+    report = replace(UNSCHEDULABLE, advice=(advice,))
+    assert text(report).endswith("  - Once n2 is uncordoned the pod fits there: kubectl uncordon n2\n")
+    shown = json.loads(RENDERERS["json"](report, Style()))
+    assert shown["advice"] == [{"kind": "Uncordon", "text": "Once n2 is uncordoned the pod fits there", "node": "n2"}]
 
 
 def test_advice_and_what_was_left_out() -> None:

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, replica
 
 import kschedctl
-from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanation import Advice, Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.pending import pending_pods
 
@@ -120,7 +120,7 @@ def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tupl
     assert report.preemption is not None
     assert (report.preemption.terminating, report.preemption.nominated) == (going, where)
     assert report.headline.startswith("preemption is under way")
-    assert report.advice[0].startswith(f"Wait: it gets {where}")
+    assert report.advice[0].text.startswith(f"Wait: it gets {where}")
 
 
 def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
@@ -145,25 +145,34 @@ def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explained(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
     assert report.headline == "node(s) were unschedulable (n2, the only node within reach: cordoned)"
-    assert report.advice[0] == "Once n2 is uncordoned the pod fits there: kubectl uncordon n2"
+    assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
 
 
 def test_a_pod_that_would_not_fit_once_uncordoned_is_not_told_so() -> None:
     report = explained(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
     assert [cause.reason for cause in report.causes] == ["node(s) were unschedulable", "Insufficient cpu"]
-    assert not any("uncordon" in line for line in report.advice)
+    assert not any("uncordon" in each.text for each in report.advice)
 
 
 def test_a_toleration_is_proposed_where_it_helps() -> None:
     """Replayed: the node takes the pod once it tolerates the taint; with too little cpu it would not."""
     nodes = [node("n1", taints=GPU), node("n2", taints=GPU, cpu="1")]
-    assert explained(*nodes, pod("p", cpu="2")).advice[0] == "With a toleration of gpu=yes:NoSchedule it fits on n1"
-    assert not any("toleration" in line for line in explained(nodes[1], pod("p", cpu="2")).advice)
+    assert (
+        explained(*nodes, pod("p", cpu="2")).advice[0].text == "With a toleration of gpu=yes:NoSchedule it fits on n1"
+    )
+    assert not any("toleration" in each.text for each in explained(nodes[1], pod("p", cpu="2")).advice)
+
+
+def test_a_document_names_no_command_and_no_option() -> None:
+    """What somebody can type depends on where the answer is read."""
+    for waiting in CLUSTER.unbound_pods():
+        shown = json.dumps(recorded(waiting.key).to_dict()["advice"])
+        assert not any(word in shown for word in ("kubectl", "kschedctl", " --"))
 
 
 def test_taints_that_kubernetes_sets_are_not_to_be_tolerated() -> None:
     sick = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
-    line = explained(node("n1", taints=sick), pod("p")).advice[0]
+    line = explained(node("n1", taints=sick), pod("p")).advice[0].text
     assert line.startswith("Kubernetes itself taints n1 with node.kubernetes.io/not-ready")
 
 
@@ -184,7 +193,7 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     asking["metadata"]["labels"] = {"app": "other"}
     report = explained(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
-    assert report.advice[0].startswith("Each of these leaves some nodes")
+    assert report.advice[0].text.startswith("Each of these leaves some nodes")
 
 
 def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from kschedctl.render.page import (
-    Bullets,
     Cell,
     Column,
     Marked,
@@ -20,6 +19,7 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
+from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.reservations import reservations_section
 from kschedctl.render.pages.scores import scores_section
@@ -44,7 +44,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *scores_section(report, style),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
-        *_advice(report),
+        *advice_section(report.advice),
     )
 
 
@@ -199,7 +199,3 @@ def _node(node: NodeReport, style: Style) -> tuple[Cell | Stack, ...]:
         return (node.name, where, by or fits, why, Marked(also, Tone.FAINT))
     refused = _facts(by, why, also) if by else Stack((fits,))
     return (Stack((node.name, Marked(f"  {where}" if where else "", Tone.FAINT))), refused)
-
-
-def _advice(report: Explanation) -> Page:
-    return section("What to do next", Bullets(report.advice)) if report.advice else ()

@@ -66,32 +66,3 @@ def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands:
     fact = fact_of(same, int(rows[0])) if len(rows) else None
     name = cycle.view.nodes.names[int(rows[0])] if stands else ""
     return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
-
-
-def told(cause: Cause, nodes: int) -> str:
-    """What of ``nodes`` nodes a cause is about, and the fact behind it.
-
-    >>> told(Cause("NodeResourcesFit", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
-    'all 9 nodes within reach, nearest w4: cpu: 6 requested, 2 free of 8'
-    """
-    if not cause.nearest:
-        return cause.fact
-    if nodes == 1:
-        where = cause.nearest
-    elif cause.within == cause.nodes == 1:
-        where = f"{cause.nearest}, the only node within reach"
-    elif cause.within:
-        of = "nodes" if cause.within == nodes else "nodes within reach"
-        every = "both" if cause.nodes == 2 else f"all {cause.nodes:,}"
-        some = every if cause.nodes == cause.within else f"{cause.nodes:,} of {cause.within:,}"
-        where = f"{some} {of}, nearest {cause.nearest}"
-    else:
-        some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
-        where = f"{some}, such as {cause.nearest}"
-    return f"{where}: {cause.fact}" if cause.fact else where
-
-
-def in_words(found: Sequence[Cause], nodes: int) -> str:
-    """All causes in one line."""
-    parts = ((cause.reason, told(cause, nodes)) for cause in found)
-    return "; ".join(f"{reason} ({text})" if text else reason for reason, text in parts)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.tolerations import tolerated
-from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanation import Advice, Explanation
 from kschedctl.scheduler.plugins.node_unschedulable import TAINT
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.reach import KEEPING_AWAY
@@ -18,7 +18,7 @@ OF_KUBERNETES = "node.kubernetes.io/"
 HARD = ("NoSchedule", "NoExecute")
 
 
-def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[str]:
+def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
     """Of a pod that a taint or a cordon keeps from the nearest node: what would let it go there, if that is known."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not cause.nearest or cause.plugin not in KEEPING_AWAY or report.unknown:
@@ -28,13 +28,15 @@ def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Expl
     against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
     if node.spec.unschedulable and all(taint.key == TAINT.key for taint in against):
         if _fits(scheduler, framework, pod, cause.nearest, [TAINT]):
-            yield f"Once {cause.nearest} is uncordoned the pod fits there: kubectl uncordon {cause.nearest}"
+            yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
         return
     sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
     if sick:
-        yield f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}: kubectl describe node {cause.nearest}"
+        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}"
+        yield Advice("LookAtNode", text, cause.nearest)
     elif against and _fits(scheduler, framework, pod, cause.nearest, against):
-        yield f"With a toleration of {' and '.join(map(_written, against))} it fits on {cause.nearest}"
+        text = f"With a toleration of {' and '.join(map(_written, against))} it fits on {cause.nearest}"
+        yield Advice("Tolerate", text, cause.nearest)
 
 
 def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]) -> bool:

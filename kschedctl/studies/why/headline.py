@@ -1,0 +1,102 @@
+"""The answer about a pod in one line, and the cause by which pods that wait alike are told together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kschedctl.api.objects import Pod
+from kschedctl.reports.explanation import Cause, Explanation, PreemptionReport
+
+NAMED = 3
+FITS = "a node fits now, for each by itself"
+UNDER_WAY = "preemption is under way"
+
+
+def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+    """The answer in one line; of a pod that fits nowhere, what keeps it from the nodes within its reach.
+
+    ``profiles``: the names of the schedulers that the configuration is for.
+    """
+    match report.verdict:
+        case "Schedulable":
+            return f"would be scheduled: {_destination(report)}"
+        case "Unschedulable":
+            return _unschedulable(report)
+        case "Gated":
+            reasons = dict.fromkeys(reason for status in report.queue.values() for reason in status.reasons)
+            return f"held back before scheduling: {'; '.join(reasons)}"
+        case "Error":
+            return f"scheduling fails with an error: {report.message}"
+    return _nothing_to_decide(report.verdict, pod, profiles)
+
+
+def shared_cause(report: Explanation) -> str:
+    """What other pods may wait for too: the headline without what is of one pod alone."""
+    if report.verdict == "Schedulable":
+        return FITS
+    if report.preemption is not None and report.preemption.terminating:
+        return UNDER_WAY
+    return report.causes[0].reason if report.causes and report.verdict == "Unschedulable" else report.headline
+
+
+def in_words(found: Sequence[Cause], nodes: int) -> str:
+    """All causes in one line."""
+    parts = ((cause.reason, told(cause, nodes)) for cause in found)
+    return "; ".join(f"{reason} ({text})" if text else reason for reason, text in parts)
+
+
+def told(cause: Cause, nodes: int) -> str:
+    """What of ``nodes`` nodes a cause is about, and the fact behind it.
+
+    >>> told(Cause("NodeResourcesFit", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
+    'all 9 nodes within reach, nearest w4: cpu: 6 requested, 2 free of 8'
+    """
+    if not cause.nearest:
+        return cause.fact
+    if nodes == 1:
+        where = cause.nearest
+    elif cause.within == cause.nodes == 1:
+        where = f"{cause.nearest}, the only node within reach"
+    elif cause.within:
+        of = "nodes" if cause.within == nodes else "nodes within reach"
+        every = "both" if cause.nodes == 2 else f"all {cause.nodes:,}"
+        some = every if cause.nodes == cause.within else f"{cause.nodes:,} of {cause.within:,}"
+        where = f"{some} {of}, nearest {cause.nearest}"
+    else:
+        some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
+        where = f"{some}, such as {cause.nearest}"
+    return f"{where}: {cause.fact}" if cause.fact else where
+
+
+def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str:
+    """Of a pod that is not, or no longer, the scheduler's business."""
+    if verdict == "Finished":
+        return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
+    if verdict == "Bound":
+        return f"the pod is already bound to node {pod.spec.node_name}"
+    if pod.spec.scheduler_name not in profiles:
+        return f'no profile serves scheduler name "{pod.spec.scheduler_name}" (served: {", ".join(profiles)})'
+    return "the pod is being deleted"
+
+
+def _unschedulable(report: Explanation) -> str:
+    if report.preemption and report.preemption.terminating:
+        return _under_way(report.preemption)
+    return in_words(report.causes, len(report.nodes)) or report.message or ""
+
+
+def _destination(report: Explanation) -> str:
+    if len(report.best) == 1:
+        return f"node {report.best[0]}, of {len(report.feasible)} that fit"
+    shown = ", ".join(report.best[:NAMED]) + (", …" if len(report.best) > NAMED else "")
+    return f"any of {len(report.best)} tied nodes ({shown}), of {len(report.feasible)} that fit"
+
+
+def _under_way(preemption: PreemptionReport) -> str:
+    going = preemption.terminating
+    pods = f"{len(going)} pod{'s' * (len(going) != 1)}"
+    return f"preemption is under way: it waits for {pods} to terminate on {preemption.nominated} ({_some(going)})"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
