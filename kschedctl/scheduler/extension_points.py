@@ -23,7 +23,7 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
     "preFilter": ExtensionPoint("PreFilterPlugin", ("pre_filter",)),
     "filter": ExtensionPoint("FilterPlugin", ("filter",)),
     "postFilter": ExtensionPoint("PostFilterPlugin", ("post_filter",)),
-    "reserve": ExtensionPoint("ReservePlugin"),
+    "reserve": ExtensionPoint("ReservePlugin", ("reserve", "release", "reservation")),
     "preScore": ExtensionPoint("PreScorePlugin", ("pre_score",)),
     "score": ExtensionPoint("ScorePlugin", ("score", "normalize")),
     "preBind": ExtensionPoint("PreBindPlugin"),

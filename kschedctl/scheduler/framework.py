@@ -5,7 +5,7 @@ Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checka
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.objects import AllocationResult, Pod, Struct
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -200,6 +201,37 @@ class PostFilterResult:
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, cycle: Any) -> PostFilterResult:
         """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
+
+
+Changes = Mapping[str, Sequence[Struct]]
+"""Kind -> objects that take the place of those of their name."""
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a plugin would reserve for a pod on one node.
+
+    ``bindings``: claim -> the PersistentVolume to bind it to; ``provisions``: the claims to make a volume for;
+    ``allocations``: ResourceClaim -> the devices that it would be allocated.
+    """
+
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    provisions: tuple[str, ...] = ()
+    allocations: Mapping[str, AllocationResult] = field(default_factory=dict)
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """``state`` is what ``pre_filter`` left, None where the plugin has none or skips the pod."""
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        """The objects as they are once a pod, which asks for what ``info`` does, is on a node. Raises PluginError."""
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """The objects as they are once pods, by their positions, that had a node are gone."""
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        """What would be reserved on a node that passes."""
 
 
 class UpstreamFault(NamedTuple):

@@ -1,42 +1,23 @@
-"""What is reserved for a pod with its node: volumes for its claims and devices for its resource claims.
+"""Reserve: what is set aside for a pod with its node, and given back when it is gone.
 
-Upstream: Reserve of the plugins VolumeBinding and DynamicResources (v1.36). A claim that is to be provisioned is marked
-with the selected node, as upstream does; the volume that a driver would make is not guessed.
+Upstream: RunReservePluginsReserve in pkg/scheduler/framework/runtime/framework.go (v1.36). What is reserved is bound at
+once, as time does not pass here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
-from kschedctl.api.objects import (
-    AllocationResult,
-    ObjectMeta,
-    OwnerReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PhaseStatus,
-    Pod,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-    Struct,
-    TypedObjectReference,
-)
+from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.scheduler.cycle import FrameworkLike
-from kschedctl.scheduler.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, key
-from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, backed, backing_classes
-from kschedctl.scheduler.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
-from kschedctl.scheduler.plugins.volume_binding import BindingState, VolumeBinding
-from kschedctl.scheduler.volumes.listers import BIND_COMPLETED, SELECTED_NODE
+from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework import Changes, Plugin, PluginError, PreFilterPlugin, ReservePlugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
-    """Whether the pod has volumes or devices that are claimed."""
+    """Whether the pod has volumes or devices that are claimed, so that answers about it change with the claims."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
@@ -44,113 +25,40 @@ def uses_claims(info: PodInfo, view: Fork) -> bool:
     return bool(classes) and backed(info.incoming_requests, classes)
 
 
-def reserve(framework: FrameworkLike, info: PodInfo, pod: Pod, view: Fork, row: int) -> None:
-    """Write into the view's cluster what the plugins of a profile reserve for a pod on a node. Raises PluginError."""
-    changed: dict[str, list[Struct]] = {}
-    for plugin in framework.at("filter"):
-        match plugin:
-            case VolumeBinding():
-                state = plugin.pre_filter(info, view).state
-                if state is not None:
-                    changed |= _bind_volumes(state, view, row)
-            case DynamicResources():
-                evaluation = plugin.pre_filter(info, view).state
-                if evaluation is not None:
-                    changed |= _allocate(evaluation, pod, row)
-    if changed:
-        view.objects.replace(changed)
+def reserving(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
+    """The plugins of a profile that may have something to reserve for one of these pods."""
+    plugins = [plugin for plugin in framework.at("reserve") if offers(plugin, ReservePlugin)]
+    return [plugin for plugin in plugins if any(_may_matter(plugin, spec) for spec in specs)]
 
 
-# -- volumes ------------------------------------------------------------------------------------------------------
+def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
+    """Whether the kinds that a plugin reads can matter to a pod; it changes no others."""
+    trait = getattr(plugin, "kinds_matter_to", None)
+    return trait is None or bool(trait.of(spec))
 
 
-def _bind_volumes(state: BindingState, view: Fork, row: int) -> dict[str, list[Struct]]:
-    claims: list[Struct] = []
-    volumes: list[Struct] = []
-    for claim, volume in state.volumes.bound_on(row):
-        claims.append(_bound(claim, volume.metadata.name))
-        volumes.append(_taken(volume, claim))
-    node = view.nodes.names[row]
-    claims += (_marked(claim, SELECTED_NODE, node) for claim in state.volumes.provisioned_on(row))
-    found = {"PersistentVolumeClaim": claims, "PersistentVolume": volumes}
-    return {kind: objects for kind, objects in found.items() if objects}
+def reserve(plugins: Iterable[ReservePlugin], info: PodInfo, pod: Pod, view: Fork, row: int) -> bool:
+    """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing; whether any is.
+
+    ``info`` is what the pod asks for. Raises PluginError.
+    """
+    found: list[Changes] = []
+    for plugin in plugins:
+        try:
+            state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
+            found.append(plugin.reserve(info, pod, view, row, state))
+        except PluginError as failure:
+            raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
+    return _replace(found, view)
 
 
-def _bound(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
-    marked = _marked(claim, BIND_COMPLETED, "yes")
-    return replace(marked, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
+def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> bool:
+    """Give back what was reserved for pods, by their positions, that are gone; whether it was anything."""
+    return _replace([plugin.release(view, positions) for plugin in plugins], view)
 
 
-def _marked(claim: PersistentVolumeClaim, annotation: str, value: str) -> PersistentVolumeClaim:
-    annotations = {**claim.metadata.annotations, annotation: value}
-    return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
-
-
-def _taken(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    meta = claim.metadata
-    reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
-    return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Bound"))
-
-
-# -- devices ------------------------------------------------------------------------------------------------------
-
-
-def _allocate(evaluation: Evaluation, pod: Pod, row: int) -> dict[str, list[Struct]]:
-    """The pod's claims with their devices, and with the pod among those that they are reserved for."""
-    found = iter(evaluation.allocations(row))
-    claims: list[Struct] = []
-    for claim in evaluation.claims.all:
-        allocation = claim.status.allocation
-        if allocation is None and (new := next(found, None)) is not None:
-            allocation = _with_shares(new, claim, evaluation.inventory)
-        if allocation is not None:
-            claims.append(_reserved(_named(claim, pod), allocation, pod))
-    return {"ResourceClaim": claims} if claims else {}
-
-
-def _reserved(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
-    user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-    users = claim.status.reserved_for
-    users = users if user in users else (*users, user)
-    return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
-
-
-def _named(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """The claim for extended resources is written once the pod has a node."""
-    if claim.metadata.name != IN_MEMORY_NAME:
-        return claim
-    meta = pod.metadata
-    owner = OwnerReference("Pod", meta.name, "v1", meta.uid, controller=True)
-    annotations = {EXTENDED_RESOURCE_ANNOTATION: "true"}
-    name = f"{meta.name}-extended-resources"
-    return replace(claim, metadata=ObjectMeta(name, meta.namespace, annotations=annotations, owner_references=(owner,)))
-
-
-def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
-    """Each share of a device that may be allocated several times gets the ID that makes it one."""
-    shared = inventory.devices.shareable
-    results = tuple(
-        replace(r, share_id=f"{key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
-        for i, r in enumerate(allocation.devices.results)
-    )
-    return replace(allocation, devices=replace(allocation.devices, results=results))
-
-
-# -- release ------------------------------------------------------------------------------------------------------
-
-
-def release(view: Fork, positions: Sequence[int]) -> None:
-    """Give back the devices of claims that only these pods, which are gone, had in use."""
-    users = {view.pods.objects[p].metadata.uid or view.pods.objects[p].metadata.name for p in positions}
-    freed = list(_freed(view.objects.of("ResourceClaim"), users))
-    if freed:
-        view.objects.replace({"ResourceClaim": freed})
-
-
-def _freed(claims: Sequence[ResourceClaim], gone: set[str]) -> Iterator[ResourceClaim]:
-    for claim in claims:
-        left = tuple(user for user in claim.status.reserved_for if (user.uid or user.name) not in gone)
-        if len(left) == len(claim.status.reserved_for):
-            continue
-        allocation = claim.status.allocation if left else None
-        yield replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=left))
+def _replace(changes: Iterable[Changes], view: Fork) -> bool:
+    changed = [objects for objects in changes if any(objects.values())]
+    for objects in changed:
+        view.objects.replace(objects)
+    return bool(changed)

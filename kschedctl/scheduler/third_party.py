@@ -13,18 +13,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS
 from kschedctl.errors import ConfigurationError, ThirdPartyError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS, points_by_methods
 from kschedctl.scheduler.framework import (
+    Changes,
     Plugin,
     PluginError,
     PostFilterResult,
     PreFilterResult,
     PreScoreResult,
     Rejection,
+    Reservation,
     Status,
     reads_of,
 )
@@ -40,8 +43,11 @@ ANSWERS: Mapping[str, type] = {
     "pre_filter": PreFilterResult,
     "post_filter": PostFilterResult,
     "pre_score": PreScoreResult,
+    "reservation": Reservation,
 }
-"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans."""
+"""Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
+NO_ERRORS = frozenset({"", "pre_enqueue", "leans", "release", "reservation"})
+"""The methods that may not raise PluginError; without a name it is the making of a plugin."""
 SCORES = {"score": 3, "normalize": 1}
 """Method that answers with scores -> the argument that has as many entries."""
 
@@ -126,7 +132,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
     checks: dict[str, Callable[..., Any]] = {method: _typed(answer) for method, answer in ANSWERS.items()}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
-    checks |= {"filter": _rejections, "leans": _leans}
+    checks |= {"filter": _rejections, "leans": _leans, "reserve": _changes, "release": _changes}
     members: dict[str, Any] = {
         method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
@@ -141,7 +147,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
 
 def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[..., Any]:
     """Every fault but the PluginError that a method may raise becomes a ThirdPartyError."""
-    expected = PluginError if name not in ("", "pre_enqueue", "leans") else ThirdPartyError
+    expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
     def call(*arguments: Any) -> Any:
         try:
@@ -198,6 +204,15 @@ def _leans(found: Any, *_: Any) -> Iterator[Lean]:
         if not isinstance(each, Lean):
             raise TypeError(f"it yields {type(each).__name__}, not Lean")
     return iter(leans)
+
+
+def _changes(found: Any, *_: Any) -> Changes:
+    if not isinstance(found, Mapping) or not found.keys() <= FIELDS.keys():
+        raise TypeError(f"it answers with {_shown(found)}, not with a mapping of kinds to objects")
+    for each in (each for objects in found.values() for each in objects):
+        if not isinstance(each, Struct):
+            raise TypeError(f"it changes {type(each).__name__}, which is no object of kschedctl.api.objects")
+    return found
 
 
 def _shown(found: Any) -> str:

@@ -41,7 +41,7 @@ from kschedctl.studies.why.eliminations import eliminations, node_groups, node_r
 from kschedctl.studies.why.headline import headline
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
-from kschedctl.studies.why.reservations import devices_by_node, volumes_by_node
+from kschedctl.studies.why.reservations import devices_by_node, reservations, volumes_by_node
 from kschedctl.studies.why.upstream_faults import upstream_faults
 
 PodReference = str | Mapping[str, Any] | Pod
@@ -173,7 +173,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
     stuck = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
     found = obstacles(cycle)
-    nodes = node_reports(found, cycle)
+    nodes, reserved = node_reports(found, cycle), reservations(cycle)
     return Explanation(
         pod=cycle.info.pod.key,
         verdict=_verdict(cycle),
@@ -186,8 +186,8 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         eliminations=eliminations(found, cycle),
         nodes=nodes,
         groups=node_groups(nodes),
-        volumes=volumes_by_node(cycle),
-        allocations=devices_by_node(cycle),
+        volumes=volumes_by_node(reserved),
+        allocations=devices_by_node(reserved),
         preemption=preemption_report(post_filter, cycle) if stuck and names else None,
         **_refused(cycle),
         **_scored(cycle, framework),

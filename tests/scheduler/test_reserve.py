@@ -125,6 +125,67 @@ def test_devices_are_free_when_their_pod_is_evicted() -> None:
     assert outcome.row == 0
 
 
+def test_a_claim_is_free_once_its_last_user_is_gone() -> None:
+    """Two pods use the only device through one claim; a third pod's claim gets it when both are gone, not before."""
+    claims = [resource_claim("shared"), resource_claim("other")]
+    pods = [using("p1", "shared"), using("p2", "shared"), using("p3", "other")]
+    simulation, nodes = simulated(node("n1"), *devices(1), *claims, *pods, pods=3)
+    assert nodes == ["n1", "n1", ""]
+
+    def shared() -> tuple[list[str], list[str]]:
+        """The devices that the claim has, and the pods that use it."""
+        (found,) = (c for c in simulation.view.cluster.resource_claims if c.metadata.name == "shared")
+        results = found.status.allocation.devices.results if found.status.allocation else ()
+        return [result.device for result in results], [user.name for user in found.status.reserved_for]
+
+    simulation.evict([0])
+    assert shared() == (["gpu0"], ["p2"])
+    assert simulation.attempt(2) is None
+    simulation.evict([1])
+    assert shared() == ([], [])
+    outcome = simulation.attempt(2)
+    assert outcome is not None
+    assert outcome.row == 0
+
+
+def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> None:
+    extended = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
+    slices, device_class = devices(1)
+    device_class["spec"] = {"extendedResourceName": "example.com/gpu"}
+    simulation, nodes = simulated(
+        node("n1"), slices, device_class, pod("p1", **extended), pod("p2", **extended), pods=2
+    )
+    assert nodes == ["n1", ""]
+    simulation.evict([0])
+    outcome = simulation.attempt(1)
+    assert outcome is not None
+    assert outcome.row == 0
+
+
+def test_pods_without_a_uid_are_told_apart_by_namespace() -> None:
+    claims = [resource_claim("c"), resource_claim("c")]
+    claims[1]["metadata"]["namespace"] = "e"
+    pods = [using("p", "c"), using("p", "c")]
+    pods[1]["metadata"]["namespace"] = "e"
+    for each in pods:
+        del each["metadata"]["uid"]
+    simulation, nodes = simulated(node("n1"), *devices(2), *claims, *pods, pods=2)
+    assert nodes == ["n1", "n1"]
+    simulation.evict([0])
+    found = {c.metadata.namespace: bool(c.status.allocation) for c in simulation.view.cluster.resource_claims}
+    assert found == {"d": False, "e": True}
+
+
+def test_nothing_is_reserved_where_the_profile_does_not_run_reserve() -> None:
+    off = {"plugins": {"reserve": {"disabled": [{"name": "VolumeBinding"}]}}}
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [off]}
+    objects = [node("n1"), LOCAL, volume("v", "1Gi"), claim("c", "local"), mounting("p", "c")]
+    simulation = Simulation(Scheduler(Cluster.from_objects(objects, config=config)))
+    assert [outcome.row for outcome in simulation.run([0])] == [0]
+    (unbound,) = simulation.view.cluster.persistent_volume_claims
+    assert not unbound.spec.volume_name
+
+
 def test_shares_of_a_device_add_up() -> None:
     """A device that may be allocated several times has capacity for two."""
     policy = {"default": "1", "validRange": {"min": "1"}}

@@ -16,13 +16,14 @@ from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import ConfigurationError, ThirdPartyError
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.scheduler.third_party import ENTRY_POINTS, third_party_plugins
 
 MODULE = """
 import sys
 import msgspec
 import numpy as np
-from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Rejection, Reservation, Status
 
 class Odd:
     def __init__(self, args, gates): self.letter = (args or {}).get("letter", "n")
@@ -84,6 +85,17 @@ class Cheap:
         return np.array([50 * ("2" in view.nodes.names[row]) for row in rows])
     def normalize(self, state, scores): return scores
 
+class Labelling(Cheap):
+    '''Binds the pod's claim to a volume of its own making on the node, and tells so.'''
+    def reserve(self, info, pod, view, row, state):
+        if self.args.dearest_node == "ConfigMap": return {"ConfigMap": []}
+        if self.args.dearest_node == "error": raise PluginError("nothing left")
+        (claim,) = view.objects.of("PersistentVolumeClaim")
+        spec = msgspec.structs.replace(claim.spec, volume_name=f"made-on-{view.nodes.names[row]}")
+        return {"PersistentVolumeClaim": [msgspec.structs.replace(claim, spec=spec)]}
+    def release(self, view, positions): return {}
+    def reservation(self, info, view, row, state): return Reservation(bindings={"default/c": "made"})
+
 def from_factory(args, gates): return Odd(args, gates)
 from_factory.points = ("filter",)
 
@@ -98,7 +110,10 @@ class Letters(Odd): kinds = "Node"
 class Unread(Odd): kinds = ("ConfigMap",)
 class Untyped(Odd): args_type = int
 """
-CLASSES = ("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap")
+CLASSES = (
+    *("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap"),
+    "Labelling",
+)
 FAULTY = ("Pointless", "Misspelt", "Letters", "Unread", "Untyped")
 FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
 POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
@@ -176,6 +191,29 @@ def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
         assert found["firstFail"]["n3"]["reasons"] == ["node(s) were too dear"]
         assert found["weighted"]["Cheap"] == {"n1": 0, "n2": 50 * weight}
         assert found["best"] == ["n2"]
+
+
+def reserving(args: object) -> Simulation:
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
+    known = cluster("Labelling", args)
+    claims = Cluster.from_objects([claim]).persistent_volume_claims
+    return Simulation(Scheduler(replace(known, persistent_volume_claims=claims)))
+
+
+def test_it_reserves() -> None:
+    simulation = reserving({})
+    assert [outcome.verdict for outcome in simulation.run([0])] == ["Scheduled"]
+    (claim,) = simulation.view.cluster.persistent_volume_claims
+    assert claim.spec.volume_name == "made-on-n1"
+    assert explained("Labelling").to_dict()["volumes"] == {"n1": {"bindings": {"default/c": "made"}, "provisions": []}}
+
+
+def test_what_cannot_be_reserved_is_the_outcome() -> None:
+    (outcome,) = reserving({"dearestNode": "error"}).run([0])
+    assert (outcome.verdict, outcome.row) == ("Error", -1)
+    assert outcome.message == 'running Reserve plugin "Labelling": nothing left'
+    with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it answers with dict, not with a mapping"):
+        reserving({"dearestNode": "ConfigMap"}).run([0])
 
 
 def test_without_a_kind_that_it_reads_the_answer_is_conditional() -> None:

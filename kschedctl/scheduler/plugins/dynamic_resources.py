@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated
+from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated, key
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.reservation import released_claims, reserved_claims, user_of
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     SUCCESS,
+    Bools,
+    Changes,
     Code,
     PluginError,
     PostFilterResult,
     PreFilterResult,
     Reads,
     Rejection,
+    Reservation,
     Rows,
     Scores,
     Status,
@@ -38,8 +41,6 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
-
-Bools = npt.NDArray[np.bool_]
 
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
@@ -56,7 +57,7 @@ class DynamicResources(DeclaredPlugin):
     """
 
     name = "DynamicResources"
-    points = ("reserve", "preBind")
+    points = ("preBind",)
     default_weight = 2
     gate = "DynamicResourceAllocation"
     kinds = ("ResourceClaim", "DeviceClass", "ResourceSlice")
@@ -147,12 +148,19 @@ class DynamicResources(DeclaredPlugin):
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)
 
-    def allocations(self, info: PodInfo, view: Fork, state: Any, row: int) -> list[dict[str, Any]]:
-        """What each of the pod's unallocated claims would get on a node that passes, as their status would show it."""
-        evaluation: Evaluation | None = state
-        found = evaluation.allocations(row) if evaluation else []
-        plain: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(found))
-        return plain
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return {"ResourceClaim": reserved_claims(state, pod, row)} if state else {}
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        claims = view.objects.of("ResourceClaim")
+        gone = {user_of(view.pods.objects[position]) for position in positions} if claims else set()
+        return {"ResourceClaim": list(released_claims(claims, gone))}
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        if state is None:
+            return Reservation()
+        names = map(key, state.claims.to_allocate)
+        return Reservation(allocations=dict(zip(names, state.allocations(row), strict=False)))
 
     def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.objects import PersistentVolumeClaim
+from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import (
     MAX_CUSTOM_PRIORITY_SCORE,
@@ -22,12 +22,14 @@ from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
+    Changes,
     Code,
     PluginError,
     PreFilterResult,
     PreScoreResult,
     Reads,
     Rejection,
+    Reservation,
     Rows,
     Scores,
     Status,
@@ -47,6 +49,7 @@ from kschedctl.scheduler.volumes.listers import (
     listers,
 )
 from kschedctl.scheduler.volumes.matching import NONE
+from kschedctl.scheduler.volumes.reservation import bound_volumes
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -56,13 +59,6 @@ REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-
-
-class NodeVolumes(NamedTuple):
-    """What would be done on one node: claim -> PersistentVolume to bind it to, and the claims to provision."""
-
-    bindings: dict[str, str]
-    provisions: tuple[str, ...]
 
 
 class BindingState:
@@ -85,7 +81,7 @@ class VolumeBinding(DeclaredPlugin):
     """
 
     name = "VolumeBinding"
-    points = ("reserve", "preBind")
+    points = ("preBind",)
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "CSIStorageCapacity")
     kinds_matter_to = USES_DISKS
     args_type = VolumeBindingArgs
@@ -139,13 +135,6 @@ class VolumeBinding(DeclaredPlugin):
                 lambda row, fact=fact: fact(volumes, row),  # type: ignore[misc]
             )
 
-    def bindings(self, info: PodInfo, view: Fork, state: Any, row: int) -> NodeVolumes:
-        """What would be bound and provisioned on a node that passes; ``state`` is what ``pre_filter`` left."""
-        if state is None:
-            return NodeVolumes({}, ())
-        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
-        return NodeVolumes(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
-
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
@@ -158,6 +147,21 @@ class VolumeBinding(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
+
+    # -- Reserve -------------------------------------------------------------------------------------------------
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return bound_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """Claims outlive their pods, and so do their volumes."""
+        return {}
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        if state is None:
+            return Reservation()
+        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
+        return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
 
 
 def _usable_claim(info: PodInfo, found: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, offers
+from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, ReservePlugin, offers
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
@@ -19,7 +19,7 @@ from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import Budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.reserve import release, reserve, uses_claims
+from kschedctl.scheduler.reserve import release, reserve, reserving, uses_claims
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.sampling import Sampling
@@ -74,6 +74,7 @@ class Simulation:
         self.gone: set[int] = set()
         self._failed: dict[int, int] = {}
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
+        self._reserving: dict[int, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = {}
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
@@ -141,24 +142,22 @@ class Simulation:
             return None
         framework = self._framework(position)
         try:
-            choice = self.placements.choose(framework, position)
+            found = self._place(framework, position) or self._preempt(framework, position)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
-        if choice is not None:
-            self.bind(position, choice.row)
-            return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
-        preempted = self._preempt(framework, position)
-        if preempted is None:
+        if found is None:
             self._failed[number] = len(self.view.trail)
-        return preempted
+        return found
 
     def bind(self, position: int, row: int) -> None:
-        """Put a pod on a node, with the volumes and devices that it gets there."""
+        """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError."""
         pods = self.view.pods
-        info = self.placements.incoming(int(pods.info[position]))
-        if uses_claims(info, self.view):
-            framework = self._framework(position)
-            reserve(framework, info, pods.objects[position], self.view, row)
+        number = int(pods.info[position])
+        info = self.placements.incoming(number)
+        if number not in self._reserving:
+            self._reserving[number] = reserving(self._framework(position), info.spec)
+        plugins = self._reserving[number]
+        if plugins and reserve(plugins, info, pods.objects[position], self.view, row):
             self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
         self.view.assume(position, row)
 
@@ -175,10 +174,12 @@ class Simulation:
         self.gone.update(positions)
 
     def release(self, positions: Sequence[int]) -> None:
-        """Free the devices of pods that have no node any more."""
+        """Give back what was reserved for pods that have no node any more."""
         pods = self.view.pods
-        if any(pods.infos[pods.info[position]].spec.resource_claims for position in positions):
-            release(self.view, positions)
+        specs = [pods.infos[number].spec for number in {int(pods.info[position]) for position in positions}]
+        profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
+        plugins = {p.name: p for framework in profiles if framework for p in reserving(framework, *specs)}
+        if plugins and release(plugins.values(), self.view, positions):
             self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
 
     # -- one pod -------------------------------------------------------------------------------------------------
@@ -217,8 +218,16 @@ class Simulation:
             self._gates[id(framework)] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
         return self._gates[id(framework)]
 
+    def _place(self, framework: Framework, position: int) -> Outcome | None:
+        """Put it on the best of the nodes that fit. Raises PluginError."""
+        choice = self.placements.choose(framework, position)
+        if choice is None:
+            return None
+        self.bind(position, choice.row)
+        return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+
     def _preempt(self, framework: Framework, position: int) -> Outcome | None:
-        """Make room by evicting pods, if that helps."""
+        """Make room by evicting pods, if that helps. Raises PluginError."""
         pods = self.view.pods
         info = self.placements.incoming(int(pods.info[position]))
         lower = pods.priority[pods.info] < info.priority

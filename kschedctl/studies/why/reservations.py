@@ -1,54 +1,67 @@
-"""What would be bound, provisioned and allocated for a pod on each node that fits."""
+"""What would be bound, provisioned and allocated for a pod on each node that fits, as the Reserve plugins report it."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
 
-import msgspec
-
+from kschedctl.api.objects import DeviceRequestAllocationResult
 from kschedctl.reports.explanation import DeviceReport, VolumesReport
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.dynamic_resources.claims import key
-from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
-from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
+from kschedctl.scheduler.framework import Code, Plugin, PreFilterResult, Reservation, ReservePlugin, offers
 
-Wanted = TypeVar("Wanted", VolumeBinding, DynamicResources)
+Reservations = Mapping[str, Reservation]
+"""Feasible node -> what would be reserved there; only nodes where anything would be."""
 
 
-def volumes_by_node(cycle: Cycle) -> dict[str, VolumesReport]:
-    """Feasible node -> what VolumeBinding would do there; only nodes where it would do something."""
-    plugin = _plugin(cycle, VolumeBinding)
-    if plugin is None:
-        return {}
-    state, found = cycle.pre_filter.results[plugin.name].state, {}
-    for row in cycle.feasible.tolist():
-        bindings, provisions = plugin.bindings(cycle.info, cycle.view, state, row)
-        if bindings or provisions:
-            found[cycle.view.nodes.names[row]] = VolumesReport(bindings, provisions)
+def reservations(cycle: Cycle) -> Reservations:
+    """What all Reserve plugins of the pod's profile report together."""
+    plugins = [
+        (plugin, result.state)
+        for plugin in cycle.framework.at("reserve")
+        if offers(plugin, ReservePlugin) and (result := _before(cycle, plugin)).status.code is Code.SUCCESS
+    ]
+    found = {}
+    for row in cycle.feasible.tolist() if plugins else ():
+        parts = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in plugins]
+        if any(part != Reservation() for part in parts):
+            found[cycle.view.nodes.names[row]] = _together(parts)
     return found
 
 
-def devices_by_node(cycle: Cycle) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
-    """Feasible node -> claim -> the devices that it would get there; only claims that are not allocated yet."""
-    plugin = _plugin(cycle, DynamicResources)
-    if plugin is None:
-        return {}
-    state, found = cycle.pre_filter.results[plugin.name].state, {}
-    claims = [key(claim) for claim in state.claims.to_allocate]
-    for row in cycle.feasible.tolist():
-        allocations = plugin.allocations(cycle.info, cycle.view, state, row)
-        devices = [msgspec.convert(a["devices"].get("results", ()), tuple[DeviceReport, ...]) for a in allocations]
-        by_claim = {claim: got for claim, got in zip(claims, devices, strict=False) if got}
-        if by_claim:
-            found[cycle.view.nodes.names[row]] = by_claim
-    return found
+def _before(cycle: Cycle, plugin: Plugin) -> PreFilterResult:
+    """What the plugin's PreFilter said; one without has nothing against the pod."""
+    return cycle.pre_filter.results.get(plugin.name, PreFilterResult())
 
 
-def _plugin(cycle: Cycle, kind: type[Wanted]) -> Wanted | None:
-    """The Filter plugin of this kind, if the profile has it and the pod has something for it to do."""
-    for plugin in cycle.framework.at("filter"):
-        result = cycle.pre_filter.results.get(plugin.name)
-        if isinstance(plugin, kind) and result is not None and result.status.code is Code.SUCCESS:
-            return plugin
-    return None
+def _together(parts: list[Reservation]) -> Reservation:
+    return Reservation(
+        {claim: volume for part in parts for claim, volume in part.bindings.items()},
+        tuple(claim for part in parts for claim in part.provisions),
+        {claim: allocation for part in parts for claim, allocation in part.allocations.items()},
+    )
+
+
+def volumes_by_node(found: Reservations) -> dict[str, VolumesReport]:
+    """Node -> what would be done for the pod's volumes; only nodes where something would be."""
+    return {
+        node: VolumesReport(dict(reserved.bindings), reserved.provisions)
+        for node, reserved in found.items()
+        if reserved.bindings or reserved.provisions
+    }
+
+
+def devices_by_node(found: Reservations) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
+    """Node -> claim -> the devices that it would get there; only claims that are not allocated yet."""
+    by_node = {node: dict(_devices(reserved)) for node, reserved in found.items()}
+    return {node: devices for node, devices in by_node.items() if devices}
+
+
+def _devices(reserved: Reservation) -> Iterator[tuple[str, tuple[DeviceReport, ...]]]:
+    for claim, allocation in reserved.allocations.items():
+        if allocation.devices.results:
+            yield claim, tuple(map(_device, allocation.devices.results))
+
+
+def _device(found: DeviceRequestAllocationResult) -> DeviceReport:
+    capacity = {name: str(amount) for name, amount in found.consumed_capacity.items()}
+    return DeviceReport(found.request, found.driver, found.pool, found.device, bool(found.admin_access), capacity)

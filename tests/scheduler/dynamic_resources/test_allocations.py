@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
+import msgspec
 import pytest
 from golden_cases import SETTINGS, family_lines, table
 
@@ -31,8 +32,15 @@ def test_allocations(case):
     cycle, plugin = scheduler.cycle(framework, pod), framework.plugins["DynamicResources"]
     state = cycle.pre_filter.results["DynamicResources"].state
     rows = cycle.view.nodes.index
-    found = {node: plugin.allocations(cycle.info, cycle.view, state, rows[node]) for node in case["want"]}
+    found = {
+        node: plain(plugin.reservation(cycle.info, cycle.view, rows[node], state).allocations) for node in case["want"]
+    }
     assert found == {node: list(map(complete, claims)) for node, claims in case["want"].items()}
+
+
+def plain(allocations):
+    """As the status of the claims would show them, in the order of the claims."""
+    return msgspec.json.decode(msgspec.json.encode(list(allocations.values())))
 
 
 def complete(allocation):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.scheduler.configuration.plugin_args import UtilizationShapePoint
+from kschedctl.scheduler.framework import Reservation
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
 from kschedctl.studies.why.words import words
 
@@ -127,7 +128,7 @@ def test_binding_equals_a_loop_over_volumes(found, sizes, data):
         want = naive(found, sizes, zone)
         assert (statuses[name]["code"] == "Success") == (want is not None)
         if want is not None:
-            assert plugin.bindings(info, view, state, view.nodes.index[name]).bindings == want
+            assert plugin.reservation(info, view, view.nodes.index[name], state).bindings == want
 
 
 def _zones(view):
@@ -164,7 +165,7 @@ def test_allowed_topologies():
     objects = [storage_class("fast", "csi", allowedTopologies=allowed), claim("c0", 1, "fast")]
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
     assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
-    assert plugin.bindings(info, view, state, 1) == ({}, ("ns/c0",))
+    assert plugin.reservation(info, view, 1, state) == Reservation(provisions=("ns/c0",))
     facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
     text = (
         "no available PersistentVolume of class fast for claim ns/c0 (1Gi wanted), and the class provisions only where"

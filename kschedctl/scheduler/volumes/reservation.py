@@ -1,0 +1,41 @@
+"""Volumes and claims as they are once a pod has them on its node.
+
+Upstream: Reserve and PreBind of plugins/volumebinding (v1.36: AssumePodVolumes, BindPodVolumes in binder.go). A claim
+that is to be provisioned is marked with the selected node; the volume that a driver would make is not guessed.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, PhaseStatus, Struct, TypedObjectReference
+from kschedctl.scheduler.volumes.binder import PodVolumes
+from kschedctl.scheduler.volumes.listers import BIND_COMPLETED, SELECTED_NODE
+
+
+def bound_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
+    """What changes when the pod comes to this node: kind -> the objects as they are then."""
+    claims: list[Struct] = []
+    taken: list[Struct] = []
+    for claim, volume in volumes.bound_on(row):
+        claims.append(_bound(claim, volume.metadata.name))
+        taken.append(_taken(volume, claim))
+    claims += (_marked(claim, SELECTED_NODE, node) for claim in volumes.provisioned_on(row))
+    found = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
+    return {kind: objects for kind, objects in found.items() if objects}
+
+
+def _bound(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+    marked = _marked(claim, BIND_COMPLETED, "yes")
+    return replace(marked, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
+
+
+def _marked(claim: PersistentVolumeClaim, annotation: str, value: str) -> PersistentVolumeClaim:
+    annotations = {**claim.metadata.annotations, annotation: value}
+    return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
+
+
+def _taken(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    meta = claim.metadata
+    reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Bound"))
