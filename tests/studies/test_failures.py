@@ -181,3 +181,33 @@ def test_runs_show_the_worst() -> None:
     assert (worst.name, worst.unplaced, worst.over_runs["unplaced"]) == ("n0", 1, Spread(0, 1))
     assert not report.safe
     assert failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+
+
+def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
+    """Who fits nowhere weighs more than who is evicted, that more than a bare pod lost, and that more than moves.
+
+    n0: 7 cores fit nowhere else. n1: its pod takes 3 cores, which only the eviction of one from n2 makes free. n2: a
+    bare pod is lost. n3: three pods find room elsewhere. n4 has a daemon, which nobody moves.
+    """
+    daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
+    report = failures(
+        Cluster.from_objects(
+            [
+                *(node(f"n{i}", cpu="8" if i == 0 else "4") for i in range(5)),
+                replica("huge", "n0", "7"),
+                replica("urgent", "n1", "3", priority=100),
+                pod("alone", "n2", "2"),
+                *(replica(f"small-{i}", "n3") for i in range(3)),
+                daemon,
+            ]
+        ),
+        "node",
+    )
+    found = [(f.name, f.unplaced, f.evicted, f.lost, f.displaced) for f in report.failures]
+    assert found == [
+        ("n0", 1, 0, 0, 1),
+        ("n1", 0, 1, 0, 1),
+        ("n2", 0, 0, 1, 0),
+        ("n3", 0, 0, 0, 3),
+        ("n4", 0, 0, 0, 0),
+    ]

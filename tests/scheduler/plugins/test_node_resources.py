@@ -308,3 +308,24 @@ def evenness(fractions):
         mean = sum(fractions) / len(fractions)
         deviation = math.sqrt(sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
     return int((1 - deviation) * 100)
+
+
+def test_a_node_that_is_overcommitted_counts_as_full():
+    """Two cores with three requested and one more to come: 100 % before and after; memory goes from half to all of it.
+
+    By hand: after 1.0 and 1.0, no deviation, 100; before 1.0 and 0.5, a deviation of 0.25, 75; 50 + (50 + 25) // 2.
+    """
+
+    def wanting(name, cpu, node_name=""):
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+        metadata = {"name": name, "namespace": "d"}
+        return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": node_name, "containers": [container]}}
+
+    offered = {"cpu": "2", "memory": "2Gi", "pods": "9"}
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": offered}}
+    view = snapshot({"nodes": [node], "pods": [wanting("there", "3", "n"), wanting("coming", "1")]})
+    balanced = NodeResourcesBalancedAllocation.make(
+        NodeResourcesBalancedAllocationArgs(DEFAULT_RESOURCES), FeatureGates()
+    )
+    coming = next(info for info in view.pods.infos if not info.spec.node_name)
+    assert balanced.score(coming, view, None, np.array([0])).tolist() == [87]

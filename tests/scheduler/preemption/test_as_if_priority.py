@@ -140,3 +140,14 @@ def test_a_manifest_of_a_pod_that_exists_is_taken_as_it_is() -> None:
     existing = pod("web", 2, 60, priorityClassName="since-deleted")
     existing["metadata"]["uid"] = "5f1c"
     assert evicted(kschedctl.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
+
+
+def test_the_sum_of_very_negative_priorities_comes_before_their_number() -> None:
+    """Upstream adds 2**31 to each priority: three victims at -5 and twice -2**31 weigh less than two at -5 and -6."""
+    least = -(2**31)
+    of_a = [pod("a-high", 2, -5, "a"), pod("a-low", 1, least, "a"), pod("a-least", 1, least, "a")]
+    of_b = [pod("b-high", 2, -5, "b"), pod("b-low", 2, -6, "b")]
+    found = Cluster.from_objects([node("a"), node("b"), *of_a, *of_b, pod("web", 4, 0)])
+    report = kschedctl.explain(found, "shop/web")
+    assert {name: len(victims) for name, victims in evicted(report).items()} == {"a": 3, "b": 2}
+    assert preemption(report).chosen == "a"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from test_snapshot_file import demo_cluster, recorded_cluster, unpacked
 import kschedctl
 from kschedctl.api import objects as api
 from kschedctl.cluster import FIELDS as KINDS
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import Cluster, Picture
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.anonymize.fields import FIELDS, KEPT
 from kschedctl.sources.anonymize.keys import is_well_known
@@ -200,3 +201,17 @@ def test_an_image_without_a_tag_is_still_the_latest() -> None:
     assert held[1] == port.image
     assert ":" not in port.image
     assert re.fullmatch(r"x\d+:x\d+", digest.image)
+
+
+def test_nothing_tells_which_cluster_it_was() -> None:
+    picture = Picture(
+        server="https://api.acme.example:6443",
+        context="acme-prod",
+        namespace="acme-shop",
+        server_version="v1.36.2",
+        read_at="2026-01-02T03:04:05Z",
+        leader="acme-master-1_0f",
+        configured_by="ConfigMap acme-system/scheduler",
+    )
+    made, _, _ = anonymized(replace(demo_cluster(), picture=picture))
+    assert made.picture == Picture("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")

@@ -22,6 +22,7 @@ from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
+from kschedctl.sources.archive.container import LARGEST_FILE
 from kschedctl.sources.archive.file import read_header, read_snapshot, write_snapshot
 from kschedctl.sources.read import read
 
@@ -224,6 +225,23 @@ def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
         read_snapshot(str(path))
     assert tracemalloc.get_traced_memory()[1] < 5 << 20
     tracemalloc.stop()
+
+
+def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path) -> None:
+    """Its checksum is right all the same."""
+    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * 4321})
+    data = path.read_bytes()
+    path.write_bytes(data.replace((4321).to_bytes(4, "little"), (9876).to_bytes(4, "little")))
+    with pytest.raises(InputError, match=r"damaged snapshot: Pod\.msgpack is of another size"):
+        read_snapshot(str(path))
+
+
+def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER})
+    with path.open("r+b") as file:
+        file.truncate(LARGEST_FILE + 1)
+    with pytest.raises(InputError, match=f"larger than {LARGEST_FILE >> 20:,} MiB"):
+        read_snapshot(str(path))
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
