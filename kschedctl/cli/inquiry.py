@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import Cluster, namespaced
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.field_names import POD_HOLDERS
@@ -53,6 +55,11 @@ class Inquiry:
     around: bool = False
     written: dict[Owner, Manifest] = field(default_factory=dict)
     namespace: str | None = None
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        """The one that all answers about the cluster are taken from."""
+        return Scheduler(self.cluster)
 
     def template(self, owner: Owner) -> Struct | None:
         """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""

@@ -1,4 +1,7 @@
-"""Which pods ``explain`` is about: those that are named, those of the files, else all that are pending."""
+"""Which pods ``explain`` is about: those that are named, those of the files, else all that are pending.
+
+A Subject is a pod of the cluster, or whose it is: a workload, of the cluster or a manifest, or a pod of a manifest.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cli.references import Reference, references
 from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import lone_pod
+from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.controllers.stand_in import StandIn, created
 from kschedctl.studies.controllers.workload_pods import of_workload, pods_of, workloads
+
+Subject = Pod | Owner
 
 
 def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> list[StandIn]:
@@ -25,8 +30,8 @@ def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, home: str) -> li
 
     Raises KschedctlError.
     """
-    keys = dict.fromkeys(_key(inquiry, reference, scope, home) for reference in references(words))
-    return of_keys(inquiry, list(keys))
+    found = (_meant(inquiry, reference, scope, home) for reference in references(words))
+    return stand_ins(inquiry, list({_key(subject): subject for subject in found}.values()))
 
 
 def of_files(inquiry: Inquiry, scope: Scope) -> list[StandIn] | None:
@@ -38,12 +43,13 @@ def of_files(inquiry: Inquiry, scope: Scope) -> list[StandIn] | None:
     there = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
     if len(there) > 1:
         keys = [key for key in keys if key not in there]
+    subjects: list[Subject] = [_pod(inquiry.cluster, key) if key in there else key for key in keys]
     if not keys and not there and not inquiry.around and (lone := lone_pod(inquiry.cluster)):
-        keys = [Owner("Pod", lone.metadata.namespace, lone.metadata.name)]
-    for kind, namespace, name in keys if scope.namespace else ():
+        subjects = [lone]
+    for kind, namespace, name in map(_key, subjects) if scope.namespace else ():
         if namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
-    found = of_keys(inquiry, keys) if keys else []
+    found = stand_ins(inquiry, subjects) if subjects else []
     if scope.selector:
         selector = parse_selector(scope.selector)
         found = [each for each in found if selector.matches(each.pod.metadata.labels)]
@@ -57,27 +63,37 @@ def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     return [key for key in mine if not pods_of(inquiry.cluster, key)]
 
 
-def of_keys(inquiry: Inquiry, keys: Sequence[Owner]) -> list[StandIn]:
+def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[StandIn]:
     """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
     with in_files(inquiry.places):
-        manifests = [key for key in keys if key in inquiry.manifests]
+        manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
-        made = dict(zip(manifests, created(inquiry.cluster, [inquiry.manifests[k] for k in manifests]), strict=True))
+        scheduler = inquiry.scheduler
+        made = dict(zip(manifests, created(scheduler, [inquiry.manifests[k] for k in manifests]), strict=True))
         found = []
-        scheduler = Scheduler(inquiry.cluster)
-        for key in keys:
-            if key in made:
-                found.append(made[key])
-            elif key.kind == "Pod":
-                pod = inquiry.cluster.pod(key.namespace, key.name)
-                assert pod is not None
-                found.append(StandIn(scheduler, scheduler.view.stored(pod)))
+        for subject in subjects:
+            if isinstance(subject, Pod):
+                found.append(StandIn(scheduler, scheduler.view.stored(subject)))
+            elif subject in made:
+                found.append(made[subject])
             else:
-                found += of_workload(inquiry.cluster, key, inquiry.template(key))
+                found += of_workload(scheduler, subject, inquiry.template(subject))
     return found
 
 
-def _key(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Owner:
+def _key(subject: Subject) -> Owner:
+    if not isinstance(subject, Pod):
+        return subject
+    return Owner("Pod", subject.metadata.namespace, subject.metadata.name)
+
+
+def _pod(cluster: Cluster, key: Owner) -> Pod:
+    found = cluster.pod(key.namespace, key.name)
+    assert found is not None
+    return found
+
+
+def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
     """What one word means. Raises UsageError when that is not just one thing."""
     kind, namespace, name = reference
     if kind == "Node":
@@ -94,8 +110,7 @@ def _key(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Own
     if len(written) == 1:
         return written[0]
     if kind == "Pod":
-        pod: Pod = pods.find(inquiry.cluster, name, None if everywhere else namespace)
-        return Owner("Pod", pod.metadata.namespace, pod.metadata.name)
+        return pods.find(inquiry.cluster, name, None if everywhere else namespace)
     if not everywhere:
         return Owner(kind, namespace, name)
     known = dict.fromkeys(k for k in (*inquiry.stored, *workloads(inquiry.cluster)) if (k.kind, k.name) == (kind, name))

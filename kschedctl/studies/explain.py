@@ -55,10 +55,10 @@ def explain(
     With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. Raises UsageError
     when there is no such pod or class, InputError and ConfigurationError for what cannot be read.
     """
+    scheduler = Scheduler(cluster)
     if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
-        asked = _of_manifest(cluster, pod)
+        asked = _of_manifest(scheduler, pod)
     else:
-        scheduler = Scheduler(cluster)
         asked = StandIn(scheduler, find_pod(scheduler, pod))
     return explain_stand_in(asked, as_if_priority=as_if_priority, as_if_priority_class=as_if_priority_class)
 
@@ -87,12 +87,12 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
     )
 
 
-def _of_manifest(cluster: Cluster, document: Mapping[str, Any]) -> StandIn:
+def _of_manifest(scheduler: Scheduler, document: Mapping[str, Any]) -> StandIn:
     """A pod of a workload that is not in the cluster yet. Raises InputError for what makes no pods."""
     workloads = list(sort_out([document]).workloads.values())
     if len(workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(document))
-    return created(cluster, workloads)[0]
+    return created(scheduler, workloads)[0]
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:

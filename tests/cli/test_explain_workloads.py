@@ -12,6 +12,8 @@ import pytest
 import yaml
 from conftest import Json, Run, Write, node, pod
 
+from kschedctl.scheduler.scheduler import Scheduler
+
 REPOSITORY = Path(__file__).parents[2]
 CHART = str(REPOSITORY / "tests/lint/charts/web-app.yaml")
 VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "Pod": "v1"}
@@ -186,6 +188,26 @@ def test_a_workload_of_which_nothing_is_pending_gets_one_more(
     assert (document["pod"], document["verdict"]) == (made, "Unschedulable")
     assert document["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
     assert document["standsFor"].startswith("one more pod of")
+
+
+def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
+    run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two workloads one has pods that wait, the other one more is made of; a bare pod is named too."""
+    made: list[int] = []
+    build = Scheduler.view.func  # type: ignore[attr-defined]
+
+    def counted(scheduler: Scheduler) -> object:
+        made.extend([len(scheduler.cluster.nodes)] * bool(scheduler.cluster.nodes))
+        return build(scheduler)
+
+    monkeypatch.setattr(Scheduler.view, "func", counted)
+    labels = {"app": "web", "pod-template-hash": "5f"}
+    waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
+    objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), pod("bare", "9")]
+    document = explained(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects))
+    assert [each["pod"] for each in document["explanations"]] == ["default/web-5f-a", "default/db-new", "default/bare"]
+    assert made == [1]
 
 
 def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write: Write) -> None:

@@ -9,6 +9,7 @@ from kschedctl.cli.commands.explain import summary
 from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import load
+from kschedctl.scheduler.scheduler import Scheduler
 
 FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 
@@ -17,7 +18,7 @@ FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
-    report = summary(load(source), source, Scope(all_namespaces=True))
+    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True))
     examples = zip(report.groups, FORMS, strict=False)
     hints = tuple(command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples)
     return view.answer(replace(report, scope="in the demo cluster", hints=hints))

@@ -106,7 +106,7 @@ class _Question:
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(inquiry.cluster, self.source, scope)
+        report = summary(inquiry.scheduler, self.source, scope)
         others = subjects.without_pods(inquiry, scope)
         if others and report.groups:
             log.warning(
@@ -114,7 +114,7 @@ class _Question:
                 names([f"{kind} {n}/{name}" for kind, n, name in others]),
             )
         elif others:
-            return self._explained(subjects.of_keys(inquiry, others))
+            return self._explained(subjects.stand_ins(inquiry, others))
         return report
 
 
@@ -153,14 +153,15 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
-def summary(cluster: Cluster, source: Source, scope: Scope) -> PendingPods:
+def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
+    cluster = scheduler.cluster
     waiting, where = found_pods.pending(cluster, scope), found_pods.describe(scope)
 
     def command(pod: str) -> str:
         return "".join(again(source, "explain", pod, scope.arguments()))
 
-    report = pending_pods(Scheduler(cluster), waiting, where, command, _now(cluster, source))
+    report = pending_pods(scheduler, waiting, where, command, _now(cluster, source))
     if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
         return report
     return altered(report, hints=again(source, "explain", "-A"))

@@ -59,8 +59,8 @@ class Creation:
     assumed: list[str] = field(default_factory=list)
 
     def applied(self, cluster: Cluster) -> Cluster:
-        """The cluster with the objects, but without the pods."""
-        return cluster.with_objects(self.objects)
+        """The cluster with the objects, but without the pods; itself where there are none."""
+        return cluster.with_objects(self.objects) if self.objects else cluster
 
     def add(self, kind: str, found: Struct) -> None:
         self.objects.setdefault(kind, []).append(found)

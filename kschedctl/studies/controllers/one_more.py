@@ -24,20 +24,20 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.creation import create
 from kschedctl.studies.controllers.rollout_limits import ordinal
-from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.stand_in import StandIn, scheduler_of
 
 ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"})
 
 
-def one_more(cluster: Cluster, owner: Owner, pods: Sequence[Pod], note: str) -> StandIn:
+def one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> StandIn:
     """Like the youngest of its pods, with their priority; a StatefulSet's has the next ordinal and claims like theirs.
 
     Raises InputError.
     """
     stateful = owner.kind == "StatefulSet"
     like = max(pods, key=ordinal if stateful else _created)
-    workload = _stateful_set(cluster, owner, like) if stateful else _like(like)
-    creation = create(cluster, [workload])
+    workload = _stateful_set(scheduler.cluster, owner, like) if stateful else _like(like)
+    creation = create(scheduler.cluster, [workload])
     ((made,),) = creation.pods.values()
     spec = replace(
         made.spec,
@@ -45,8 +45,8 @@ def one_more(cluster: Cluster, owner: Owner, pods: Sequence[Pod], note: str) -> 
         priority=like.spec.priority,
         preemption_policy=like.spec.preemption_policy,
     )
-    scheduler = Scheduler(creation.applied(cluster))
-    return StandIn(scheduler, scheduler.view.stored(replace(made, spec=spec)), note)
+    applied = scheduler_of(creation, scheduler)
+    return StandIn(applied, applied.view.stored(replace(made, spec=spec)), note)
 
 
 def template_of(cluster: Cluster, owner: Owner) -> Struct | None:

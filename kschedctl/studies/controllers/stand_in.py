@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.changed_workloads import Existing, alike
-from kschedctl.studies.controllers.creation import create
+from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.edits.cluster_edits import with_pods
 
 
@@ -38,24 +38,31 @@ class _Reduced(NamedTuple):
     replaced: Sequence[Pod] = ()
 
 
-def created(cluster: Cluster, workloads: Iterable[Struct]) -> list[StandIn]:
-    """One pod of each workload, whose objects are all created; each pod by itself.
+def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
+    """One pod of each workload, whose objects are all created in the scheduler's cluster; each pod by itself.
 
     A bare pod, the pods of a DaemonSet and the last pod of a StatefulSet that is complete come in the place of those
     that the cluster has. Raises InputError, and UsageError for a DaemonSet that is for none of the nodes.
     """
-    existing = Existing(cluster)
+    existing = Existing(scheduler.cluster)
     wanted = list({identity(workload): workload for workload in workloads}.values())
     reduced = [_reduced(existing, workload) for workload in wanted]
-    creation = create(cluster, [each.workload for each in reduced])
-    schedulers: dict[tuple[str, ...], Scheduler] = {}
+    creation = create(scheduler.cluster, [each.workload for each in reduced])
+    applied = scheduler_of(creation, scheduler) if wanted else scheduler
+    schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}
     found = []
     for workload, (made, replaced) in zip(wanted, reduced, strict=True):
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
-            schedulers[keys] = Scheduler(_without(creation.applied(cluster), replaced))
+            schedulers[keys] = Scheduler(_without(applied.cluster, replaced))
         found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)]))
     return found
+
+
+def scheduler_of(creation: Creation, scheduler: Scheduler) -> Scheduler:
+    """That of the cluster with what is created; the same where nothing but pods is."""
+    applied = creation.applied(scheduler.cluster)
+    return scheduler if applied is scheduler.cluster else Scheduler(applied)
 
 
 def _reduced(existing: Existing, workload: Struct) -> _Reduced:
@@ -104,7 +111,7 @@ def _of_revision(pod: Pod, old: Pod) -> Pod:
 
 
 def _without(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
-    return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods}) if pods else cluster
+    return with_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
 
 
 def _chosen(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> StandIn:

@@ -29,27 +29,27 @@ from kschedctl.studies.edits.cluster_edits import pods_where
 _OF_CRON_JOB = re.compile(r"-\d+$")
 
 
-def of_workload(cluster: Cluster, owner: Owner, manifest: Struct | None = None) -> list[StandIn]:
+def of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[StandIn]:
     """Its pods that wait, one for those that are alike; else one more, made of ``manifest`` or as its others are.
 
     Of a DaemonSet whose template nobody knows one of the pods that it has. Raises UsageError when there is nothing to
     go by, InputError.
     """
+    cluster = scheduler.cluster
     pods = pods_of(cluster, owner)
     if waiting := [pod for pod in pods if is_waiting(pod)]:
-        return _waiting(cluster, owner, waiting)
+        return _waiting(scheduler, owner, waiting)
     if isinstance(manifest, StatefulSet) and pods:
-        return created(cluster, [_after(manifest, pods)])
+        return created(scheduler, [_after(manifest, pods)])
     if manifest is not None:
-        return created(cluster, [manifest])
+        return created(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
-        scheduler = Scheduler(cluster)
         note = f"one of {len(pods):,} pods of {owner}, none of which is pending"
         return [StandIn(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
-        return [one_more(cluster, owner, pods, f"one more pod of {owner}, none of which is pending")]
+        return [one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
     if (template := template_of(cluster, owner)) is not None:
-        return created(cluster, [template])
+        return created(scheduler, [template])
     raise _not_found(cluster, owner)
 
 
@@ -103,8 +103,7 @@ def _cron_job(job: str) -> str:
     return _OF_CRON_JOB.sub("", job)
 
 
-def _waiting(cluster: Cluster, owner: Owner, pods: Sequence[Pod]) -> list[StandIn]:
-    scheduler = Scheduler(cluster)
+def _waiting(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[StandIn]:
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
