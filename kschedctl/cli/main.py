@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -38,9 +38,16 @@ COMMANDS = {
 }
 """Command -> its line in the help.
 
-It is the function of its name in the module of its name in this package, or a dict of functions by sub-command.
+It is the function of its name in the module of its name in this package, or a dict of functions by sub-command; the
+EXAMPLES of the module are command lines for its help, or a dict of such.
 """
 
+EXAMPLES = (
+    "kschedctl explain shop/web-6d4cf56db6-h8s2k",
+    "kschedctl explain -A --demo",
+    "helm template web ./web | kschedctl simulate -f -",
+    "kschedctl drain general-a1",
+)
 COMPLETE = "__complete"
 """What the completion scripts call; it is no command for people."""
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
@@ -77,12 +84,21 @@ class Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """A command as typer runs it."""
-    made, found = _typer(), getattr(import_module(f"kschedctl.cli.commands.{name}"), name)
+    module, made, codes = import_module(f"kschedctl.cli.commands.{name}"), _typer(), EPILOGS.get(name, EPILOG)
+    found, examples = getattr(module, name), module.EXAMPLES
     if isinstance(found, dict):
-        made.callback(help=COMMANDS[name])(lambda: None)
-    for command, function in found.items() if isinstance(found, dict) else [(name, found)]:
-        made.command(command, epilog=EPILOGS.get(name, EPILOG))(function)
+        made.callback(help=COMMANDS[name], epilog=_epilog(examples[""], codes))(lambda: None)
+        for command, function in found.items():
+            made.command(command, epilog=_epilog(examples[command], codes))(function)
+    else:
+        made.command(name, epilog=_epilog(examples, codes))(found)
     return typer.main.get_command(made)
+
+
+def _epilog(examples: Iterable[str], codes: str) -> str:
+    """Below the options of a help: command lines to begin with, as they are, and the exit codes."""
+    lines = "\n".join(f"  {example.replace('kschedctl', program())}" for example in examples)
+    return f"\b\nExamples:\n{lines}\n\n{codes}"
 
 
 def _typer(**settings: Any) -> typer.Typer:
@@ -95,7 +111,7 @@ def _typer(**settings: Any) -> typer.Typer:
     )
 
 
-app = _typer(cls=Commands, invoke_without_command=True, epilog=EPILOG)
+app = _typer(cls=Commands, invoke_without_command=True, epilog=_epilog(EXAMPLES, EPILOG))
 
 
 @app.callback()

@@ -18,6 +18,11 @@ from kschedctl.studies.controllers.creation import MOST_PODS
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.parallel import Progress, Workers
 
+EXAMPLES = (
+    "kschedctl capacity -f web.yaml",
+    "kschedctl capacity -f web.yaml --max 50 --snapshot prod.ksnap",
+)
+
 
 @with_options
 def capacity(

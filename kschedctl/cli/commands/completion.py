@@ -14,6 +14,11 @@ import typer
 
 from kschedctl.cli.program import PROGRAMS
 
+EXAMPLES = (
+    "echo 'source <(kschedctl completion bash)' >> ~/.bashrc",
+    "kschedctl completion fish > ~/.config/fish/completions/kschedctl.fish",
+)
+
 
 class Shell(StrEnum):
     BASH = "bash"

@@ -32,6 +32,12 @@ from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
+EXAMPLES = (
+    "kschedctl config check scheduler.yaml",
+    "kschedctl config view scheduler.yaml --kube-version 1.34",
+    "kschedctl config view --live -o yaml",
+)
+
 
 @dataclass(frozen=True)
 class SchedulerOptions:

@@ -11,6 +11,8 @@ from kschedctl.cli.program import command_line
 from kschedctl.cli.source import load
 from kschedctl.scheduler.scheduler import Scheduler
 
+EXAMPLES = ("kschedctl demo",)
+
 FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 
 

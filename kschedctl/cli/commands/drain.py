@@ -20,6 +20,11 @@ from kschedctl.studies.edits.node_edits import find_nodes
 from kschedctl.studies.one_more_node import with_more_nodes
 from kschedctl.studies.parallel import Progress, Workers
 
+EXAMPLES = (
+    "kschedctl drain general-a1",
+    "kschedctl drain -l pool=general --snapshot prod.ksnap --runs 20",
+)
+
 
 @with_options
 def drain(

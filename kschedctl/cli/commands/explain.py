@@ -33,6 +33,14 @@ from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
 
+EXAMPLES = (
+    "kschedctl explain shop/web-6d4cf56db6-h8s2k",
+    "kschedctl explain deploy/web -n shop --as-if-priority-class shop-critical",
+    "kschedctl explain -A",
+    "helm template web ./web | kschedctl explain -f - -n shop",
+    "kubectl get nodes,pods -A -o json | kschedctl explain web -f - -o json",
+)
+
 log = logging.getLogger(__name__)
 
 

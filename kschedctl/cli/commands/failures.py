@@ -20,6 +20,11 @@ from kschedctl.studies import failures as study
 from kschedctl.studies.one_more_node import with_more_nodes
 from kschedctl.studies.parallel import Progress, Workers
 
+EXAMPLES = (
+    "kschedctl failures --zones",
+    "kschedctl failures --nodes --snapshot prod.ksnap -o json",
+)
+
 
 @with_options
 def failures(

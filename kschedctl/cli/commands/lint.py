@@ -31,6 +31,14 @@ from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.output_file import check_output_files, write_file
 
+EXAMPLES = (
+    "kschedctl lint web.yaml charts/ -R",
+    "helm template web ./web | kschedctl lint - --with-cluster --fail-on error",
+    'kschedctl lint --live --select "pdb-*,drain-*"',
+    "kschedctl lint rules",
+    "kschedctl lint explain pdb-zero-disruptions",
+)
+
 CLEAN, FOUND = 0, 1
 log = logging.getLogger(__name__)
 

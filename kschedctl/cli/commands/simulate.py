@@ -21,6 +21,12 @@ from kschedctl.studies import simulate as study
 from kschedctl.studies.controllers.manifests import in_files
 from kschedctl.studies.parallel import Progress, Workers
 
+EXAMPLES = (
+    "helm template web ./web | kschedctl simulate -f - -n shop",
+    "kschedctl simulate -f web.yaml --rollout",
+    "kschedctl simulate -f state.json -f web.yaml --runs 20",
+)
+
 
 @with_options
 def simulate(

@@ -21,6 +21,20 @@ from kschedctl.sources.archive.file import Header, read_header, read_snapshot, w
 from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
 from kschedctl.studies.snapshot_diff import compare
 
+EXAMPLES = {
+    "": (
+        "kschedctl snapshot save -o prod.ksnap",
+        "kschedctl explain -A --snapshot prod.ksnap",
+    ),
+    "save": (
+        "kschedctl snapshot save -o prod.ksnap",
+        "kschedctl snapshot save -o shared.ksnap --anonymize --mapping originals.json",
+    ),
+    "show": ("kschedctl snapshot show prod.ksnap",),
+    "diff": ("kschedctl snapshot diff monday.ksnap tuesday.ksnap -o json",),
+}
+"""Sub-command -> command lines; those of the command itself stand under the empty name."""
+
 SAME, DIFFERENT = 0, 1
 File = Annotated[str, typer.Argument(metavar="FILE", help="What kschedctl snapshot save wrote.")]
 

@@ -13,6 +13,11 @@ from kschedctl.errors import ClusterError, without_user
 from kschedctl.reports.version import ClusterVersion, Version
 from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 
+EXAMPLES = (
+    "kschedctl version",
+    "kschedctl version --context prod -o json",
+)
+
 PATIENCE = "5s"
 log = logging.getLogger(__name__)
 

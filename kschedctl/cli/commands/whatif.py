@@ -21,6 +21,11 @@ from kschedctl.studies.one_more_node import helps
 from kschedctl.studies.parallel import Progress, Workers
 from kschedctl.studies.scenarios.scenario import load_scenario
 
+EXAMPLES = (
+    "kschedctl whatif upgrade.yaml",
+    'kschedctl whatif \'{"steps": [{"drain": {"nodes": ["general-a1"]}}]}\' --demo',
+)
+
 WRITTEN_OUT = "SCENARIO"
 """What messages call a scenario that stands on the command line."""
 

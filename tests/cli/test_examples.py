@@ -1,0 +1,51 @@
+"""Every help has examples, and every example is a command line that the program takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from conftest import Run
+
+from kschedctl.cli.main import COMMANDS, load
+
+MOST_COLUMNS = 80
+
+
+def helps() -> Iterator[tuple[str, ...]]:
+    """The command lines that have a help of their own."""
+    yield ()
+    for name in COMMANDS:
+        yield (name,)
+        yield from ((name, sub) for sub in getattr(load(name), "commands", ()))
+
+
+@pytest.fixture
+def examples(run: Run, command: tuple[str, ...]) -> list[str]:
+    """The lines under "Examples:" of a help."""
+    section = run(*command, "--help").out.partition("Examples:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in section.splitlines()]
+
+
+@pytest.mark.parametrize("command", list(helps()), ids=" ".join)
+def test_examples_are_of_the_command_and_in_one_line_each(examples: list[str], command: tuple[str, ...]) -> None:
+    assert examples
+    assert all("kschedctl " in line and len(line) + 4 <= MOST_COLUMNS for line in examples)
+    assert any(" ".join(("kschedctl", *command)) in line for line in examples)
+
+
+@pytest.mark.parametrize("command", list(helps()), ids=" ".join)
+def test_examples_parse(examples: list[str]) -> None:
+    for line in examples:
+        words = shlex.split(re.split(r"[)>]", line[line.index("kschedctl ") :])[0])[1:]
+        found, arguments = load(words[0]), words[1:]
+        if hasattr(found, "commands"):
+            found, arguments = found.commands[arguments[0]], arguments[1:]
+        found.make_context(words[0], arguments)  # a usage error would be raised
+
+
+def test_an_option_that_does_not_exist_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="No such option: --no-such"):
+        load("drain").make_context("drain", ["general-a1", "--no-such"])
