@@ -127,6 +127,13 @@ class RequiredNodeAffinity:
         """Whether both are met. Raises NodeSelectorError as CompiledNodeSelector does, if the nodeSelector is met."""
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
+    def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """The same where terms that cannot be parsed match no node, as most of upstream takes it."""
+        try:
+            return self.match(labels, node_name)
+        except NodeSelectorError:
+            return False
+
     @property
     def keys(self) -> frozenset[str]:
         """The labels that matching reads."""

@@ -367,6 +367,10 @@ class Taint(Struct, frozen=True):
     value: str = ""
     effect: str = ""
 
+    def __str__(self) -> str:
+        """``gpu=true:NoSchedule``, as kubectl takes it."""
+        return f"{self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
+
 
 class ContainerImage(Struct, frozen=True):
     names: tuple[str, ...] = ()
@@ -797,10 +801,7 @@ class DeviceCounterConsumption(Struct, frozen=True):
     counters: dict[str, Counter] = {}
 
 
-class DeviceTaint(Struct, frozen=True):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
+class DeviceTaint(Taint, frozen=True):
     time_added: str | None = None
 
 

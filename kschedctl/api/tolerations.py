@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING
 
+from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 
-if TYPE_CHECKING:
-    from kschedctl.api.objects import Taint, Toleration
-
+HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+"""Of the taints that keep pods away."""
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""What the node controller adds to a cordoned node; who tolerates it may go there."""
 _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
+from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
     LabelSelector,
@@ -40,7 +40,7 @@ from kschedctl.api.objects import (
     WorkloadSpec,
 )
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 
 
 class RollingUpdate(Struct, frozen=True):
@@ -361,24 +361,12 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
     template = replace(workload.spec.template, spec=spec)
     required = required_node_affinity(spec)
     for node in nodes:
-        try:
-            matched = required.match(node.metadata.labels, node.metadata.name)
-        except NodeSelectorError:
-            matched = False
-        named = spec.node_name in ("", node.metadata.name)
-        if (
-            matched
-            and named
-            and find_untolerated(node.spec.taints, spec.tolerations, ("NoSchedule", "NoExecute")) is None
-        ):
-            pod = _pod(
-                template,
-                f"{workload.metadata.name}-{node.metadata.name}",
-                namespace,
-                "DaemonSet",
-                workload.metadata.name,
-            )
-            yield replace(pod, spec=replace(spec, affinity=_pinned(spec.affinity, node.metadata.name)))
+        name = node.metadata.name
+        wanted = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
+        if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
+            owner = workload.metadata.name
+            pod = _pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
+            yield replace(pod, spec=replace(spec, affinity=_pinned(spec.affinity, name)))
 
 
 def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:

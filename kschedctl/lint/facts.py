@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.node_selector import NodeSelectorError, required_node_affinity
+from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import (
     ObjectMeta,
     Pod,
@@ -19,17 +19,17 @@ from kschedctl.api.objects import (
     PodSpec,
     ResourceClaim,
     ResourceClaimSpec,
-    Taint,
 )
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.resource_names import is_counted
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.cluster_workloads import pods_by_owner
 from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.leaning import Effect
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot import node_masks
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -37,8 +37,6 @@ Bools = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.int64]
 
-CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-REPELLING = ("NoSchedule", "NoExecute")
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -72,22 +70,16 @@ class Facts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            wanted = required_node_affinity(spec)
-            try:
-                found = self.view.nodes.evaluate(wanted.match, wanted.keys, wanted.names)
-            except NodeSelectorError:
-                found = np.zeros(len(self), np.bool_)
-            self._masks[key] = found.astype(np.bool_)
+            self._masks[key] = node_masks.allowed(self.view.nodes, required_node_affinity(spec))
         return self._masks[key]
 
     def tolerated(self, workload: Workload) -> Bools:
         """The nodes whose taints it tolerates, cordons included."""
         key = _encode(("tolerations", workload.spec.tolerations))
         if key not in self._masks:
-            sets, which = self.view.nodes.taint_sets
-            fine = [find_untolerated(t, workload.spec.tolerations, REPELLING) is None for t in sets]
-            cordon = find_untolerated((CORDONED,), workload.spec.tolerations) is None
-            self._masks[key] = np.array(fine, np.bool_)[which] & (cordon | ~self.view.nodes.unschedulable)
+            nodes, tolerations = self.view.nodes, workload.spec.tolerations
+            cordon = tolerated(tolerations, UNSCHEDULABLE)
+            self._masks[key] = node_masks.tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
         return self._masks[key]
 
     def eligible(self, workload: Workload) -> Bools:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.tolerations import find_untolerated
-from kschedctl.lint.facts import REPELLING
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.lint.manifest_kinds import NodePool
 from kschedctl.lint.requirements import Conditions, alternatives, equal
 from kschedctl.lint.rule import ERROR, Rule
@@ -33,7 +32,7 @@ def node_pool_impossible(world: World) -> Iterator[Problem]:
 def _pool_fits(pool: NodePool, workload: Workload) -> bool:
     labels, declared = pool.labels, pool.requirements
     taints = pool.spec.template.spec.taints
-    if find_untolerated(taints, workload.spec.tolerations, REPELLING) is not None:
+    if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
     own = {*labels, *(requirement.key for requirement in declared)}
     base = Conditions().also(equal(labels)).also(declared)

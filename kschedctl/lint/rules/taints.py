@@ -8,9 +8,9 @@ import numpy as np
 
 from kschedctl.api.objects import Taint
 from kschedctl.api.resource_names import is_extended
-from kschedctl.api.tolerations import tolerated, tolerates
+from kschedctl.api.tolerations import HARD_EFFECTS, tolerated, tolerates
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import REPELLING, Bools
+from kschedctl.lint.facts import Bools
 from kschedctl.lint.rule import ERROR, NOTE, Rule
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload
@@ -35,11 +35,11 @@ def taint_nobody_tolerates(world: World) -> Iterator[Problem]:
     where: dict[Taint, list[int]] = {}
     for row, node in enumerate(nodes.objects):
         for taint in node.spec.taints:
-            if taint.effect in REPELLING and own_taint(taint.key):
+            if taint.effect in HARD_EFFECTS and own_taint(taint.key):
                 where.setdefault(taint, []).append(row)
     for taint, rows in where.items() if world.all_known("Pod") else ():
         if not any(tolerated(tolerations, taint) for tolerations in specific):
-            message = f"no pod tolerates {_text(taint)}, which {len(rows):,} nodes have: they stay empty"
+            message = f"no pod tolerates {taint}, which {len(rows):,} nodes have: they stay empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
 
 
@@ -51,7 +51,7 @@ def tolerate_without_attract(world: World) -> Iterator[Problem]:
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
             held = [
-                any(own_taint(t.key) and t.effect in REPELLING and tolerates(toleration, t) for t in s) for s in sets
+                any(own_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in s) for s in sets
             ]
             tainted = np.array(held, np.bool_)[which]
             usable = facts.eligible(workload) & _offering(world, workload)
@@ -65,7 +65,7 @@ def tolerate_without_attract(world: World) -> Iterator[Problem]:
 
 def special_hardware_untainted(world: World) -> Iterator[Problem]:
     view = world.facts.view
-    repelled = np.array([any(t.effect in REPELLING for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
+    repelled = np.array([any(t.effect in HARD_EFFECTS for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
         view.nodes.taint_sets[1]
     ]
     for name, column in view.resources.items():
@@ -89,7 +89,7 @@ def dead_toleration(world: World) -> Iterator[Problem]:
                 and not any(tolerates(toleration, taint) for taint in taints)
             ):
                 alike = next((t for t in taints if t.key == toleration.key), None)
-                hint = f"; there is {_text(alike)}" if alike else ""
+                hint = f"; there is {alike}" if alike else ""
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
@@ -121,10 +121,6 @@ def _offering(world: World, workload: Workload) -> Bools:
     for name in wanted:
         found &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
     return found
-
-
-def _text(taint: Taint) -> str:
-    return f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
 
 
 RULES = (

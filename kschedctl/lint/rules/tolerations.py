@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Taint, Toleration
-from kschedctl.api.tolerations import tolerates
+from kschedctl.api.tolerations import HARD_EFFECTS, tolerates
 from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import REPELLING
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
@@ -31,7 +30,7 @@ def tolerate_all(world: World) -> Iterator[Problem]:
 
 
 def _everything(toleration: Toleration) -> bool:
-    return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *REPELLING)
+    return not toleration.key and toleration.operator == "Exists" and toleration.effect in ("", *HARD_EFFECTS)
 
 
 def no_execute_forever(world: World) -> Iterator[Problem]:

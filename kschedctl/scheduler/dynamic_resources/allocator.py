@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kschedctl.api.objects import DeviceTaint, DeviceToleration
+from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.scheduler.dynamic_resources import capacity
 from kschedctl.scheduler.dynamic_resources.allocated import Amounts, DeviceId, add
 from kschedctl.scheduler.dynamic_resources.claims import ALL
@@ -54,7 +55,7 @@ Allocation = tuple[tuple[Result, ...], ...]
 def taint_against(device: PooledDevice, request: Request) -> DeviceTaint | None:
     """The first taint that keeps the device from the request."""
     for taint in device.device.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not any(_tolerates(t, taint) for t in request.tolerations):
+        if taint.effect in HARD_EFFECTS and not any(_tolerates(t, taint) for t in request.tolerations):
             return taint
     return None
 

@@ -74,7 +74,7 @@ def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: Pool
     }
     taint = taint_against(device, request) if search.features.device_taints else None
     if taint:
-        obstacles[DeviceFault("Tainted", f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}")] = True
+        obstacles[DeviceFault("Tainted", str(taint))] = True
     for constraint in search.claims[at.claim].constraints:
         attribute = constraint.match_attribute or constraint.distinct_attribute or ""
         missing = request.named_in(constraint.requests) and lookup(device, attribute) is None

@@ -28,6 +28,7 @@ from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.facts import UnusableClaim
 from kschedctl.scheduler.framework import Bools, PluginError
+from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -101,7 +102,7 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
         compiled.check()
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
-    return ~inventory.nodes.evaluate(compiled.match, compiled.keys, compiled.names).astype(np.bool_)
+    return ~matching(inventory.nodes, compiled)
 
 
 def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from kschedctl.api.objects import NodeSelector
 from kschedctl.scheduler.dynamic_resources.devices import Devices
 from kschedctl.scheduler.dynamic_resources.pools import IndexedSlice, Pool, PooledDevice, PoolId, build_pool
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError
+from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.nodes import NodeColumns
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -83,7 +84,7 @@ class VisibleDevices:
         if key not in self._masks:
             compiled = compile_node_selector(selector)
             try:
-                self._masks[key] = self.nodes.evaluate(compiled.match, compiled.keys, compiled.names)  # type: ignore[assignment]
+                self._masks[key] = matching(self.nodes, compiled)
             except NodeSelectorError as error:
                 raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
         return self._masks[key]

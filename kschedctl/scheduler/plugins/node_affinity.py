@@ -9,7 +9,6 @@ import numpy as np
 
 from kschedctl.api.node_selector import (
     NodeSelectorError,
-    RequiredNodeAffinity,
     compile_node_selector,
     compile_preferred_terms,
     compile_requirements,
@@ -24,7 +23,6 @@ from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
-    Bools,
     Code,
     PluginError,
     PreFilterResult,
@@ -38,6 +36,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_masks import allowed, matching
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -78,14 +77,13 @@ class NodeAffinity(DeclaredPlugin):
         return PreFilterResult(node_names=names, state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        allowed = np.ones(len(view.nodes), np.bool_)
+        enforced = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
-            added = self.added_required
-            allowed = view.nodes.evaluate(added.match, added.keys, added.names).astype(np.bool_)
-            yield Rejection(~allowed, Code.UNRESOLVABLE, REASON_ENFORCED)
+            enforced = matching(view.nodes, self.added_required)
+            yield Rejection(~enforced, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else required_node_affinity(info.spec)
-        matched = matching_nodes(required, view)
-        yield Rejection(allowed & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
+        matched = allowed(view.nodes, required)
+        yield Rejection(enforced & ~matched, Code.UNRESOLVABLE, REASON, lambda row: _unmet(info.spec, view, row))
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         preferred = _preferred_terms(info.spec)
@@ -107,18 +105,6 @@ class NodeAffinity(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)
-
-
-def matching_nodes(required: RequiredNodeAffinity, view: Fork) -> Bools:
-    """(N,): the nodes that a pod's own selector and required terms match; terms that cannot be parsed match none."""
-
-    def match(labels: Mapping[str, str], name: str) -> bool:
-        try:
-            return required.match(labels, name)
-        except NodeSelectorError:
-            return False
-
-    return view.nodes.evaluate(match, required.keys, required.names).astype(np.bool_)
 
 
 def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:

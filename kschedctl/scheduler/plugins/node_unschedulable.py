@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
-from kschedctl.api.objects import Taint
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import Cordoned
@@ -16,7 +15,6 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
-TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class NodeUnschedulable(DeclaredPlugin):
@@ -36,5 +34,5 @@ class NodeUnschedulable(DeclaredPlugin):
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        if not tolerated(info.spec.tolerations, TAINT, comparison_operators=self.comparison_operators):
+        if not tolerated(info.spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())

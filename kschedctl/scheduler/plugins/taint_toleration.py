@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from kschedctl.api.objects import Taint
-from kschedctl.api.tolerations import find_untolerated, tolerated
+from kschedctl.api.tolerations import tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import UntoleratedTaint
@@ -24,10 +24,10 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_masks import first_untolerated
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) had untolerated taint(s)"
-HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 SOFT_EFFECT = "PreferNoSchedule"
 
 
@@ -49,13 +49,7 @@ class TaintToleration(DeclaredPlugin):
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        taint_sets, taint_set = view.nodes.taint_sets
-        untolerated = [
-            find_untolerated(
-                taints, info.spec.tolerations, HARD_EFFECTS, comparison_operators=self.comparison_operators
-            )
-            for taints in taint_sets
-        ]
+        untolerated, taint_set = first_untolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         refused = np.array([taint is not None for taint in untolerated], np.bool_)
         yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _fact(untolerated[taint_set[row]]))
 

@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Node, Taint
+from kschedctl.api.tolerations import UNSCHEDULABLE
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.edits.cluster_edits import with_nodes
 
 _NAMED = re.compile(r"^(nodes?|no)/")
-UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What the node controller adds to a cordoned node."""
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:

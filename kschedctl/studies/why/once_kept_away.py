@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Taint, Toleration
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Explanation
-from kschedctl.scheduler.plugins.node_unschedulable import TAINT
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.reach import KEEPING_AWAY
 
 OF_KUBERNETES = "node.kubernetes.io/"
 """Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
-HARD = ("NoSchedule", "NoExecute")
 
 
 def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
@@ -24,10 +22,10 @@ def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Expl
     if cause is None or not cause.nearest or cause.plugin not in KEEPING_AWAY or report.unknown:
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
-    taints = [taint for taint in node.spec.taints if taint.effect in HARD]
+    taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
     against = [taint for taint in taints if not tolerated(pod.spec.tolerations, taint)]
-    if node.spec.unschedulable and all(taint.key == TAINT.key for taint in against):
-        if _fits(scheduler, framework, pod, cause.nearest, [TAINT]):
+    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE.key for taint in against):
+        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE]):
             yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
         return
     sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
@@ -35,7 +33,7 @@ def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Expl
         text = f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}"
         yield Advice("LookAtNode", text, cause.nearest)
     elif against and _fits(scheduler, framework, pod, cause.nearest, against):
-        text = f"With a toleration of {' and '.join(map(_written, against))} it fits on {cause.nearest}"
+        text = f"With a toleration of {' and '.join(map(str, against))} it fits on {cause.nearest}"
         yield Advice("Tolerate", text, cause.nearest)
 
 
@@ -45,7 +43,3 @@ def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taint
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
     cycle = scheduler.cycle(framework, tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}
-
-
-def _written(taint: Taint) -> str:
-    return f"{taint.key}{'=' * bool(taint.value)}{taint.value}:{taint.effect}"
