@@ -1,0 +1,1 @@
+"""Affinity between pods: how often terms are matched in each topology, and filtering by it."""

@@ -1,0 +1,65 @@
+"""How often the terms of pods are matched in each topology, and under hypotheses about nodes.
+
+Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.scheduler.framework import Bools
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.trail import Counts
+
+NAME = "InterPodAffinity"
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TopologyCounts:
+    """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
+
+    ``weights`` (T,): what one pod of each kind adds on its node.
+    """
+
+    weights: Mapping[str, Weights]
+    counts: Mapping[str, Counts]
+
+    @classmethod
+    def of(cls, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> TopologyCounts:
+        """``what`` names the weights of this incoming pod among its others."""
+        found = view.memo((NAME, what), weights, info)
+        counts = {}
+        for key in found:
+            weigh = partial(found.__getitem__, key)
+            summed = view.tally((NAME, what, key), weigh, view.nodes.label(key), info)
+            counts[key] = np.append(summed, 0)
+        return cls(found, counts)
+
+    @property
+    def empty(self) -> bool:
+        return not any(counts.any() for counts in self.counts.values())
+
+    def at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
+        """(N,): the count in each node's domain of this key under the hypothesis; 0 where the label is missing."""
+        column = view.nodes.label(key)
+        here = column.at_nodes(self.counts[key])
+        if delta:
+            here = np.where(column.present, here + delta.sums(self.weights[key], len(view.nodes)), 0)
+        return here
+
+    def vanishes(self, view: Fork, delta: Delta) -> Bools:
+        """(N,): no pod is counted anywhere under the node's hypothesis."""
+        nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
+        for key in self.counts if delta else ():
+            before = view.nodes.label(key).at_nodes(self.counts[key]) != 0
+            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - before
+        gone: Bools = nonzero == 0
+        return gone

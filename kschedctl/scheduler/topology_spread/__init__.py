@@ -1,0 +1,1 @@
+"""Topology spread constraints: what they count, and filtering and scoring by it."""

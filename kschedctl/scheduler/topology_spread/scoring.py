@@ -1,0 +1,81 @@
+"""How many like pods there are where a pod would go, for its soft constraints.
+
+Upstream: plugins/podtopologyspread/scoring.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Bools, Rows, Scores
+from kschedctl.scheduler.resource_allocation import round_half_away
+from kschedctl.scheduler.topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
+from kschedctl.scheduler.topology_spread.domains import has_all_keys, limited, matching_pods
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import Domains, LabelColumn
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+def raw_scores(
+    constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork, rows: Rows
+) -> tuple[Scores, Bools | None]:
+    """(rows,) each: the scores before they are normalized, and which nodes are ignored for a label that they lack.
+
+    None where all count.
+    """
+    own = bool(info.spec.topology_spread_constraints)
+    complete = np.ones(len(view.nodes), np.bool_)
+    if own or not settings.system_defaulted:
+        complete = view.memo((NAME, "complete"), lambda: has_all_keys(constraints, view), info)
+    scored = rows if complete.all() else rows[complete[rows]]
+    score = np.zeros(len(view.nodes), np.float64)
+    for constraint in constraints:
+        score += _score(constraint, settings, info, view, scored=scored, complete=complete)
+    if scored is rows:
+        return round_half_away(score if rows is view.nodes.rows else score[rows]), None
+    return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
+
+
+def normalized(scores: Scores, ignored: Bools | None) -> Scores:
+    """From 0 to 100, the more the fewer pods there are; 0 for nodes that are ignored."""
+    counted = scores if ignored is None else scores[~ignored]
+    if not len(counted):
+        return np.zeros_like(scores)
+    smallest, largest = int(counted.min()), max(int(counted.max()), 0)
+    if largest == 0:
+        found = np.full_like(scores, MAX_NODE_SCORE)
+    else:
+        found = MAX_NODE_SCORE * (largest + smallest - scores) // largest
+    return found if ignored is None else np.where(ignored, 0, found)
+
+
+def _score(
+    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, *, scored: Rows, complete: Bools
+) -> npt.NDArray[np.float64]:
+    """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
+    column = view.nodes.label(constraint.topology_key)
+    least = float(constraint.max_skew - 1)
+    if constraint.topology_key == HOSTNAME:
+        value = matching_pods(constraint, info, view) * np.log(float(len(scored) + 2)) + least
+    else:
+
+        def labelled() -> tuple[Domains, Domains]:
+            every = _with_unlabelled(column)
+            return every, limited(every, complete & settings.included(constraint, info, view))
+
+        key = (NAME, "domains", constraint)
+        domains, counting = view.memo(key, labelled, info)
+        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
+        counts = matching_pods(constraint, info, view, counting, key)
+        value = domains.at_nodes(counts * np.log(float(size + 2)) + least)
+    return value if column.complete else np.where(column.present, value, 0.0)
+
+
+def _with_unlabelled(column: LabelColumn) -> Domains:
+    """The domain of each node, where having no label and having an empty one are the same domain."""
+    unlabelled = column.values.index("") if "" in column.values else len(column.values)
+    return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
