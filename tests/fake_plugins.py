@@ -12,18 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.scheduler.framework import (
-    SKIP,
-    Bools,
-    Code,
-    PluginError,
-    PreFilterResult,
-    PreScoreResult,
-    Rejection,
-    Rows,
-    Scores,
-    Status,
-)
+from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.scheduler.framework import SKIP, Code, PluginError, PreFilterResult, PreScoreResult, Rejection, Status
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

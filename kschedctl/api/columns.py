@@ -10,11 +10,9 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Ints, Rows
 from kschedctl.api.times import nanoseconds
 from kschedctl.errors import InputError
-
-Ints = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
 
 UID_BYTES = 16
 NO_UID = "00000000-0000-0000-0000-000000000000"

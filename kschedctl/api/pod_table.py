@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.columns import (
-    Ints,
-    TextColumn,
-    Texts,
-    joined,
-    joined_texts,
-    texts_column,
-    times_column,
-    uids_column,
-)
+from kschedctl.api.arrays import Ints
+from kschedctl.api.columns import TextColumn, Texts, joined, joined_texts, texts_column, times_column, uids_column
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
 
 _encode = msgspec.msgpack.Encoder().encode

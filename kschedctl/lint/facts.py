@@ -8,18 +8,10 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from kschedctl.api.arrays import Amounts, Bools, Rows
 from kschedctl.api.node_selector import required_node_affinity
-from kschedctl.api.objects import (
-    ObjectMeta,
-    Pod,
-    PodMeta,
-    PodResourceClaim,
-    PodSpec,
-    ResourceClaim,
-    ResourceClaimSpec,
-)
+from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
@@ -32,10 +24,6 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot import node_masks
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.int64]
 
 _encode = msgspec.msgpack.Encoder().encode
 

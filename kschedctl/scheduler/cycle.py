@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     SUCCESS,
-    Bools,
     Code,
     FilterPlugin,
     Plugin,
@@ -29,9 +29,7 @@ from kschedctl.scheduler.framework import (
     PreScorePlugin,
     PreScoreResult,
     Reads,
-    Rows,
     ScorePlugin,
-    Scores,
     Status,
     offers,
     reads_of,

@@ -13,15 +13,12 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checka
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import AllocationResult, Pod, Struct
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
-Scores = npt.NDArray[np.int64]
 
 MAX_NODE_SCORE = 100
 P = TypeVar("P")

@@ -14,16 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Rows, Scores, truncating_divide
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, truncating_divide
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.demands import Matrix
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
-
-Amounts = npt.NDArray[np.int64]
 
 
 class ResourceColumn(NamedTuple):
@@ -36,7 +34,7 @@ class ResourceColumn(NamedTuple):
 class Usage:
     """Resource usage of nodes by ``requested`` (N, R), under a hypothesis priced by ``requests`` (T, R)."""
 
-    def __init__(self, view: NodeView, requested: Matrix, requests: Matrix, delta: Delta = NO_CHANGE) -> None:
+    def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
         self.requested = requested + delta.sums(requests, len(view.nodes)) if delta else requested
 
@@ -102,7 +100,7 @@ def node_usage(
     return requested, used, allocatable
 
 
-def _grid(matrix: Matrix, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
+def _grid(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
     """(F, X): some rows and columns, not to be written to."""
     return matrix[:, columns] if rows is view.nodes.rows else matrix[rows][:, columns]
 

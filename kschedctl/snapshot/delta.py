@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int32]
+from kschedctl.api.arrays import Ints
+
 Signs = npt.NDArray[np.int64]
 
 

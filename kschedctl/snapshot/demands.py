@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.arrays import Amounts
 from kschedctl.api.objects import Node
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
@@ -16,8 +16,6 @@ from kschedctl.errors import InputError
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo, amounts
 from kschedctl.snapshot.pods import PodColumns
-
-Matrix = npt.NDArray[np.int64]
 
 
 class Demands:
@@ -35,23 +33,23 @@ class Demands:
         return {name: column for column, name in enumerate(found)}
 
     @cached_property
-    def allocatable(self) -> Matrix:
+    def allocatable(self) -> Amounts:
         """(N, R): what each node offers."""
         return self.matrix(self._offers)
 
     @cached_property
-    def requests(self) -> Matrix:
+    def requests(self) -> Amounts:
         """(T, R): what each of the pods' infos requests; 1 in the column of pods."""
         matrix = self.matrix([info.requests for info in self._distinct])
         matrix[:, self.resources[names.PODS]] = 1
         return matrix[self._pods.distinct.demand]
 
     @cached_property
-    def nonzero_requests(self) -> Matrix:
+    def nonzero_requests(self) -> Amounts:
         """(T, R): the same, containers without cpu or memory requests counted with a default."""
         return self.matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Amounts by resource name as one row each of an int64 matrix with R columns."""
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for i, row in enumerate(rows):

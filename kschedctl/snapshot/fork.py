@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kschedctl.api.arrays import Amounts, Bools, Counts
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.demands import Matrix
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.nodes import Bools, Domains
+from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
-from kschedctl.snapshot.trail import Counts, Tally, Trail
+from kschedctl.snapshot.trail import Tally, Trail
 
 TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
 V = TypeVar("V")
@@ -81,22 +81,22 @@ class Fork:
         return self.snapshot.demands.resources
 
     @cached_property
-    def allocatable(self) -> Matrix:
+    def allocatable(self) -> Amounts:
         return self.snapshot.allocatable
 
     @cached_property
-    def requests(self) -> Matrix:
+    def requests(self) -> Amounts:
         return self.snapshot.demands.requests
 
     @cached_property
-    def nonzero_requests(self) -> Matrix:
+    def nonzero_requests(self) -> Amounts:
         return self.snapshot.demands.nonzero_requests
 
     @property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
         return self.snapshot.namespace_labels
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         return self.snapshot.demands.matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
@@ -110,12 +110,12 @@ class Fork:
     # -- sums ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def requested(self) -> Matrix:
+    def requested(self) -> Amounts:
         """(N, R): what the pods of each node request together, and how many they are."""
         return self.sum_by_node(self.requests)
 
     @cached_property
-    def nonzero_requested(self) -> Matrix:
+    def nonzero_requested(self) -> Amounts:
         """(N, R): the same by ``nonzero_requests``."""
         return self.sum_by_node(self.nonzero_requests)
 

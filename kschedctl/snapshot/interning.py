@@ -7,15 +7,13 @@ from operator import attrgetter
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Ints
 from kschedctl.api.objects import Pod, PodSpec, PodStatus, Volume
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
 from kschedctl.snapshot.pod_info import PodInfo
-
-Ints = npt.NDArray[np.int32]
 
 _encode = msgspec.msgpack.Encoder().encode
 _spec_parts = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
 from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
-from kschedctl.snapshot.nodes import Ints, NodeColumns
+from kschedctl.snapshot.nodes import NodeColumns
 
 
 def matching(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:

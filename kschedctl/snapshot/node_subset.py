@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.api.objects import Node, Taint
-from kschedctl.snapshot.nodes import Bools, ImageState, Ints, LabelColumn, NodeColumns, Rows
+from kschedctl.snapshot.nodes import ImageState, LabelColumn, NodeColumns
 
 
 class NodeSubset(NodeColumns):

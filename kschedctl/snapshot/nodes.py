@@ -10,11 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.api.objects import Node, Taint
 
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
 

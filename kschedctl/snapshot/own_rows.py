@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from kschedctl.snapshot.demands import Matrix
+from kschedctl.api.arrays import Amounts, Counts, Rows
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_subset import NodeSubset
-from kschedctl.snapshot.nodes import Rows
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Counts
 
 V = TypeVar("V")
 
@@ -28,7 +26,7 @@ class OwnRows:
             self.requested += more[:, None] * of.requests[info]
             self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Matrix:
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         return self.fork.matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:

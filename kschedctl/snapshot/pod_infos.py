@@ -9,12 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
-
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
 

@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools, Ints
 from kschedctl.api.columns import nanoseconds_of, texts_column
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -17,9 +18,6 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.snapshot.interning import Interner
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos
-
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 FEW_INFOS = 64
 

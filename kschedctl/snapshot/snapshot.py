@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
+from kschedctl.api.arrays import Amounts, Bools, Ints, Rows
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME, default_node, default_pod
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -21,11 +22,11 @@ from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.snapshot.demands import Demands, Matrix
+from kschedctl.snapshot.demands import Demands
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
 from kschedctl.snapshot.node_subset import NodeSubset
-from kschedctl.snapshot.nodes import AllNodes, Bools, Ints, NodeColumns, Rows
+from kschedctl.snapshot.nodes import AllNodes, NodeColumns
 from kschedctl.snapshot.pods import PodColumns
 
 
@@ -94,7 +95,7 @@ class Snapshot:
         )
 
     @cached_property
-    def allocatable(self) -> Matrix:
+    def allocatable(self) -> Amounts:
         """(N, R): what each node offers; millicores, bytes or units."""
         return self.demands.allocatable if self.kept is None else self.demands.allocatable[self.kept]
 

@@ -6,11 +6,9 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from kschedctl.snapshot.nodes import Domains, Ints
-
-Counts = npt.NDArray[np.int64]
+from kschedctl.api.arrays import Counts, Ints
+from kschedctl.snapshot.nodes import Domains
 
 
 class Move(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
@@ -14,7 +15,6 @@ from kschedctl.reports.whatif import DomainBalance, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
-from kschedctl.snapshot.nodes import Bools
 from kschedctl.studies.settling import Settled
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
@@ -17,7 +18,6 @@ from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import undecided
 from kschedctl.scheduler.configuration.secrets import shown_url
 from kschedctl.scheduler.cycle import Cycle, selected_by_name
-from kschedctl.scheduler.framework import Scores
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter

@@ -14,13 +14,13 @@ from math import comb
 import numpy as np
 from msgspec.structs import replace as changed
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
-from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from kschedctl.api.arrays import Amounts, Bools, Ints
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
-from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
-from kschedctl.snapshot.demands import Matrix
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
-Rows = npt.NDArray[np.int32]
 DOMAINS_LISTED = 50
 """Of a topology with more domains only those that hold a pod are listed."""
 
 
-def nodes_of(view: Fork, rows: Rows) -> dict[str, int]:
+def nodes_of(view: Fork, rows: Ints) -> dict[str, int]:
     """Node -> how many of the rows (K,) it is."""
     found, counts = np.unique(rows, return_counts=True)
     return {view.nodes.names[row]: count for row, count in zip(found.tolist(), counts.tolist(), strict=True)}
@@ -42,12 +39,12 @@ def domain_keys(view: Fork, pod: Pod | None) -> list[str]:
     return [key for key in dict.fromkeys(keys) if key != HOSTNAME]
 
 
-def per_domain(view: Fork, rows: Rows, keys: Iterable[str]) -> dict[str, dict[str, int]]:
+def per_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, dict[str, int]]:
     """Topology key -> value -> how many of the rows (K,) are in that domain."""
     return {key: _counts(view, rows, key) for key in keys}
 
 
-def _counts(view: Fork, rows: Rows, key: str) -> dict[str, int]:
+def _counts(view: Fork, rows: Ints, key: str) -> dict[str, int]:
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
@@ -89,7 +86,7 @@ def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPo
     )
 
 
-def headroom(view: Fork, before: Matrix, among: Bools | None = None) -> tuple[Headroom, ...]:
+def headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[Headroom, ...]:
     """Every resource that nodes offer, with what was requested ``before`` (N, R) and what is now.
 
     ``among`` (N,): the nodes of which the most that one has left is told; None: of all.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Amounts, Bools
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import Term, anti_affinity_terms, required_terms

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, readable
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Amounts, Bools, holds
+from kschedctl.lint.facts import holds
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.requests import NEEDED
 from kschedctl.lint.subject import Problem, Subject

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Bools
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread_fields import HARD, constraints
 from kschedctl.lint.subject import Path, Problem

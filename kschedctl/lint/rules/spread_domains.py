@@ -8,9 +8,9 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Bools
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.spread_cluster import HardSpread, hard_spreads
 from kschedctl.lint.subject import Problem

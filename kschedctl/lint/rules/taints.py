@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Taint
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, tolerated, tolerates
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.facts import Bools
 from kschedctl.lint.rule import ERROR, NOTE, Rule
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload

@@ -14,7 +14,7 @@ from kschedctl.api.quantity import Quantity, parse
 
 DeviceId = tuple[str, str, str]
 """Driver, pool, device."""
-Amounts = dict[str, Quantity]
+Quantities = dict[str, Quantity]
 
 
 @dataclass
@@ -23,7 +23,7 @@ class AllocatedState:
 
     dedicated: set[DeviceId] = field(default_factory=set)
     shared: set[DeviceId] = field(default_factory=set)
-    consumed: dict[DeviceId, Amounts] = field(default_factory=dict)
+    consumed: dict[DeviceId, Quantities] = field(default_factory=dict)
 
     def holds(self, device: DeviceId) -> bool:
         """Whether anybody has the device or a share of it."""
@@ -42,7 +42,7 @@ class Holding(NamedTuple):
 
     device: DeviceId
     shared: bool
-    consumed: Amounts
+    consumed: Quantities
 
 
 class Claims:
@@ -121,7 +121,7 @@ def holdings(claim: ResourceClaim, shares: bool) -> Iterator[Holding]:
         )
 
 
-def add(total: Amounts, more: Amounts) -> None:
+def add(total: Quantities, more: Quantities) -> None:
     """Add amounts to a total, in place."""
     for name, quantity in more.items():
         total[name] = total[name].add(quantity) if name in total else quantity

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kschedctl.api.objects import DeviceTaint, DeviceToleration
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.scheduler.dynamic_resources import capacity
-from kschedctl.scheduler.dynamic_resources.allocated import Amounts, DeviceId, add
+from kschedctl.scheduler.dynamic_resources.allocated import DeviceId, Quantities, add
 from kschedctl.scheduler.dynamic_resources.claims import ALL
 from kschedctl.scheduler.dynamic_resources.constraints import Constraint, make
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
@@ -44,7 +44,7 @@ class Result:
 
     request: Request
     device: PooledDevice
-    consumed: Amounts
+    consumed: Quantities
     shared: bool
 
 
@@ -88,7 +88,7 @@ class Search:
         self.constraints: list[list[Constraint]] = []
         self.results: list[list[Result]] = [[] for _ in claims]
         self.users: dict[DeviceId, set[int]] = {}
-        self.taken: dict[DeviceId, Amounts] = {}
+        self.taken: dict[DeviceId, Quantities] = {}
         self.counters: dict[str, Counters] = {}
         self.available: dict[str, Counters] = {}
         self.selectable: dict[tuple[At, DeviceId], bool] = {}

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import Format, Quantity, parse
-from kschedctl.scheduler.dynamic_resources.allocated import Amounts
+from kschedctl.scheduler.dynamic_resources.allocated import Quantities
 
 
-def consumed(requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]) -> Amounts:
+def consumed(requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity]) -> Quantities:
     """What a request takes of each of a device's capacities, rounded up as their policies say; all of it by default."""
     return {name: _consumed(requested.get(name), found) for name, found in capacity.items()}
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.quantity import value
 from kschedctl.scheduler.dynamic_resources.allocator import (
@@ -30,7 +31,7 @@ from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.dynamic_resources.results import allocation_result
 from kschedctl.scheduler.facts import AnyFact, ClaimsUnusable, DeviceSearchFailed, ResourceNotOffered, UnusableClaim
-from kschedctl.scheduler.framework import Bools, Code, PluginError, Rows, Scores
+from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.snapshot.fork import make_room
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

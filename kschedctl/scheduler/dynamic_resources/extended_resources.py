@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Counts
 from kschedctl.api.objects import (
     Container,
     DeviceClass,
@@ -29,7 +30,6 @@ from kschedctl.snapshot.own_rows import NodeView, OwnRows
 
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a pod's claim for extended resources until it is written."""
-Counts = npt.NDArray[np.int64]
 
 
 def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:

@@ -11,13 +11,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Device, NodeAllocatableResourceClaimStatus, NodeAllocatableResourceMapping, Pod
 from kschedctl.api.pod_requests import Quantities, pod_requests
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.dynamic_resources.allocator import Allocation, Result
 from kschedctl.scheduler.dynamic_resources.claims import key, pod_claims
 from kschedctl.scheduler.dynamic_resources.evaluation import DeviceVerdict, Evaluation
-from kschedctl.scheduler.framework import Bools, Code
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import DeviceRequest, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
@@ -27,7 +28,7 @@ from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.facts import UnusableClaim
-from kschedctl.scheduler.framework import Bools, PluginError
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.pod_info import PodInfo
 

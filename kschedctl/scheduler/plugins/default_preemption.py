@@ -8,13 +8,14 @@ from typing import Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import SUCCESS, Bools, Code, PostFilterResult, Status
+from kschedctl.scheduler.framework import SUCCESS, Code, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose

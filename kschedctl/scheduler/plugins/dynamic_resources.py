@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
@@ -18,7 +19,6 @@ from kschedctl.scheduler.dynamic_resources.reservation import released_claims, r
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     SUCCESS,
-    Bools,
     Changes,
     Code,
     PluginError,
@@ -27,8 +27,6 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Reservation,
-    Rows,
-    Scores,
     Status,
     normalize_by_max,
     required_state,

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads, Rows, Scores
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
@@ -21,8 +22,6 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     Rejection,
-    Rows,
-    Scores,
     Status,
     UpstreamFault,
     required_state,

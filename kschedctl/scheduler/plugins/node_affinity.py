@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.node_selector import (
     NodeSelectorError,
     compile_node_selector,
@@ -29,8 +30,6 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     Rejection,
-    Rows,
-    Scores,
     Status,
     normalize_by_max,
 )

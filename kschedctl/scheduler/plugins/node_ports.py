@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
-from kschedctl.scheduler.framework import (
-    PRE_FILTER_SKIP,
-    Bools,
-    Code,
-    PreFilterResult,
-    Rejection,
-    required_state,
-)
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo

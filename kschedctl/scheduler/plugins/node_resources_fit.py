@@ -8,22 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.framework import (
-    Code,
-    PreFilterResult,
-    PreScoreResult,
-    Reads,
-    Rejection,
-    Rows,
-    Scores,
-    required_state,
-)
+from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.own_rows import NodeView

@@ -8,16 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.attachments import (
     AttachedVolume,
-    Counts,
     NodeAttachments,
     attachable_volumes,
     node_attachments,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.labels import SelectorError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
@@ -17,8 +18,6 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     PreScoreResult,
     Rejection,
-    Rows,
-    Scores,
     required_state,
 )
 from kschedctl.scheduler.leaning import Effect, Lean

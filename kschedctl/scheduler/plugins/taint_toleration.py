@@ -7,21 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import UntoleratedTaint
-from kschedctl.scheduler.framework import (
-    Code,
-    PreScoreResult,
-    Reads,
-    Rejection,
-    Rows,
-    Scores,
-    normalize_by_max,
-    required_state,
-)
+from kschedctl.scheduler.framework import Code, PreScoreResult, Reads, Rejection, normalize_by_max, required_state
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import first_untolerated

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import (
@@ -30,8 +31,6 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Reservation,
-    Rows,
-    Scores,
     Status,
 )
 from kschedctl.scheduler.leaning import Lean
@@ -40,14 +39,7 @@ from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
-from kschedctl.scheduler.volumes.listers import (
-    Listers,
-    NotFoundError,
-    check_owner,
-    claim_key,
-    claim_volumes,
-    listers,
-)
+from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, check_owner, claim_key, claim_volumes, listers
 from kschedctl.scheduler.volumes.matching import NONE
 from kschedctl.scheduler.volumes.reservation import bound_volumes
 from kschedctl.snapshot.delta import Delta

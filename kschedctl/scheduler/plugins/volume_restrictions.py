@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PluginError, PreFilterResult, Rejection, Status
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.claim_leans import claim_leans

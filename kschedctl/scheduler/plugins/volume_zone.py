@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import VolumeInOtherZone
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Bools, Code, PreFilterResult, Reads, Rejection, Status
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans

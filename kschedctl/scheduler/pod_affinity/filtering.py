@@ -11,8 +11,9 @@ from functools import cache
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.facts import AnyFact, NoPodForAllTerms, NoPodToJoin, PodInTheWay, TopologyLabelMissing
-from kschedctl.scheduler.framework import Bools, Code, Rejection
+from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.pod_affinity.topology_counts import TopologyCounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kschedctl.scheduler.framework import Bools
+from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.pod_affinity.topology_counts import Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo

@@ -12,11 +12,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.scheduler.framework import Bools
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Counts
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]

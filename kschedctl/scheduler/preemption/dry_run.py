@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import SelectorError, from_label_selector
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
-from kschedctl.scheduler.framework import Bools, Code
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.preemption.candidates import Candidates, Positions
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.scheduler.cycle import Filtering, FrameworkLike, PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.framework import (
-    Bools,
     Code,
     FilterPlugin,
     Plugin,
@@ -23,9 +23,7 @@ from kschedctl.scheduler.framework import (
     PreScorePlugin,
     PreScoreResult,
     Reads,
-    Rows,
     ScorePlugin,
-    Scores,
     offers,
     reads_of,
 )

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import (
-    Bools,
     Code,
     FilterPlugin,
     Plugin,
@@ -20,9 +20,7 @@ from kschedctl.scheduler.framework import (
     PreScorePlugin,
     PreScoreResult,
     Reads,
-    Rows,
     ScorePlugin,
-    Scores,
     offers,
     reads_of,
 )

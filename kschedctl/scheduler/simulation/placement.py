@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
-from kschedctl.scheduler.framework import PluginError, Rows
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kschedctl.scheduler.framework import Bools, Rows
+from kschedctl.api.arrays import Bools, Rows
 
 LEAST_NODES, LEAST_PERCENTAGE = 100, 5
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.labels import Requirement, Selector, from_label_selector, from_set, selector
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.scheduler.default_selector import default_selector
-from kschedctl.scheduler.framework import Bools
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, tolerated
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE

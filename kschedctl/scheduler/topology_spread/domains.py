@@ -6,13 +6,12 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.labels import EVERYTHING
-from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.topology_spread.constraints import NAME, SpreadConstraint
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Counts
 
 
 def limited(domains: Domains, counting: Bools) -> Domains:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.scheduler.facts import TooSkewed, TopologyLabelMissing
-from kschedctl.scheduler.framework import Bools, Code, Rejection
+from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.topology_spread.domains import has_all_keys, limited, matching_pods
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.trail import Counts
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_LABEL = REASON + " (missing required label)"

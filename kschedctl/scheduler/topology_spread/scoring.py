@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Bools, Rows, Scores
+from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.scheduler.framework import MAX_NODE_SCORE
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.scheduler.topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.topology_spread.domains import has_all_keys, limited, matching_pods

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import PersistentVolumeClaim, Struct, Volume
-from kschedctl.scheduler.framework import Bools, PluginError
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
@@ -35,7 +36,6 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-Counts = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.volumes.csi_migration import (
     TranslationError,
     plugin_of,

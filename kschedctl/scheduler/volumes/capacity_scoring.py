@@ -12,14 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.quantity import Quantity
-from kschedctl.scheduler.framework import Rows, Scores
 from kschedctl.scheduler.resource_allocation import broken_linear, round_half_away
 from kschedctl.scheduler.volumes.binder import PodVolumes
 from kschedctl.scheduler.volumes.listers import requested_storage, volume_storage
 from kschedctl.scheduler.volumes.matching import NONE
-
-Amounts = npt.NDArray[np.int64]
 
 
 class ClassResources(NamedTuple):

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import CSINode
-from kschedctl.scheduler.framework import Bools
 from kschedctl.scheduler.volumes.csi_migration import migrated_plugins
 
 Limits = npt.NDArray[np.int64]

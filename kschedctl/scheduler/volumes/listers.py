@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Rows
 from kschedctl.api.labels import NOTHING, SelectorError, from_label_selector
 from kschedctl.api.objects import (
     CSIDriver,
@@ -29,7 +30,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import controller_of
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
-from kschedctl.scheduler.framework import PluginError, Rows
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.volumes.csi_nodes import CSINodes
 from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.fork import Fork

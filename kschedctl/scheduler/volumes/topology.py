@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.labels import IN, Requirement, Selector, requirement_errors, selector
 from kschedctl.api.node_selector import compile_node_selector
 from kschedctl.api.objects import TopologySelectorTerm, VolumeNodeAffinity
-from kschedctl.scheduler.framework import Bools, Rows
 from kschedctl.snapshot.nodes import NodeColumns
 
 _EQUALITY = frozenset(("in", "=", "=="))

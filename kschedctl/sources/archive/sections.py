@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, Ints, TextColumn, Texts, Times, Uids
+from kschedctl.api.arrays import Ints
+from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, TextColumn, Texts, Times, Uids
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import (
     KINDS,

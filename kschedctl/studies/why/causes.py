@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kschedctl.api.arrays import Bools
 from kschedctl.reports.explanation import Cause
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Bools
 from kschedctl.studies.why.eliminations import by_reason, fact_of, own_distance
 from kschedctl.studies.why.reach import KEEPING_AWAY, NEAR, OUT_OF_REACH, Obstacle, Standing, standing
 from kschedctl.studies.why.words import words

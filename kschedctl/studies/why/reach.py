@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.facts import AnyFact, Insufficient, Said, as_fact
-from kschedctl.scheduler.framework import Bools, Code, Rejection
+from kschedctl.scheduler.framework import Code, Rejection
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
