@@ -17,7 +17,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, ResourceSpec, ScoringStrategy
-from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, truncating_divide
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.own_rows import NodeView

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-import numpy.typing as npt
-
-from kschedctl.api.arrays import Counts
 from kschedctl.api.objects import (
     Container,
     DeviceClass,
@@ -24,9 +20,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import EXACT_COUNT
-from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.own_rows import NodeView, OwnRows
 
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a pod's claim for extended resources until it is written."""
@@ -97,37 +91,3 @@ def _request(index: int, container: Container, resource: str, device_class: Devi
     position = sorted(container.resources.requests).index(resource)
     exactly = ExactDeviceRequest(device_class.metadata.name, allocation_mode=EXACT_COUNT, count=count)
     return DeviceRequest(f"container-{index}-request-{position}", exactly)
-
-
-class DeviceBackedResources:
-    """What the devices of nodes are worth as extended resources; nothing without DRAExtendedResource."""
-
-    def __init__(self, view: NodeView, features: Features) -> None:
-        self.features = features
-        self._fork, self._rows = (view.fork, view.rows) if isinstance(view, OwnRows) else (view, view.nodes.rows)
-        self.classes = backing_classes(view.objects) if features.extended_resource else {}
-
-    def backs(self, resource: str) -> bool:
-        """Whether a DeviceClass backs the resource."""
-        return resource in self.classes
-
-    def selecting_class(self, resource: str) -> str:
-        """The DeviceClass that backs the resource, if it has CEL selectors; else empty."""
-        found = self.classes.get(resource)
-        selects = found is not None and any(selector.cel is not None for selector in found.spec.selectors)
-        return found.metadata.name if found is not None and selects else ""
-
-    def any_device(self) -> npt.NDArray[np.bool_]:
-        """(N,): the nodes for which some device counts."""
-        from kschedctl.scheduler.dynamic_resources.device_totals import any_device  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
-
-        return any_device(inventory_of(self._fork, self.features))[self._rows]
-
-    def totals(self, resource: str) -> tuple[Counts, Counts]:
-        """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
-        from kschedctl.scheduler.dynamic_resources.device_totals import device_totals  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
-
-        total, allocated = device_totals(inventory_of(self._fork, self.features), self.classes[resource])
-        return total[self._rows], allocated[self._rows]

@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Reads, UpstreamFault
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts

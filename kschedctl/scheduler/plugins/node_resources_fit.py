@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult, Reads, Rejection, required_state

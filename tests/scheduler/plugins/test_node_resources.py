@@ -34,7 +34,7 @@ from kschedctl.scheduler.configuration.plugin_args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from kschedctl.scheduler.dynamic_resources.extended_resources import DeviceBackedResources
+from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.resource_allocation import Usage, broken_linear, node_usage, pod_amounts
