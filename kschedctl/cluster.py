@@ -227,13 +227,6 @@ class Cluster:
             changed["pods"] = _unique("Pod", (*self.pods, *added))
         return replace(self, **changed)
 
-    def without_pod(self, pod: api.Pod) -> Self:
-        """A cluster that lacks this pod."""
-        key = pod.metadata.namespace, pod.metadata.name
-        if isinstance(self.pods, PodTable):
-            return replace(self, pods=self.pods.with_changes({key: None}))
-        return replace(self, pods=tuple(p for p in self.pods if (p.metadata.namespace, p.metadata.name) != key))
-
 
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""

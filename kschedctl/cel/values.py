@@ -172,11 +172,6 @@ def type_name(value: Value) -> str:
     return value.type_name if isinstance(value, Opaque) else _NAMES[type(value)]
 
 
-def is_number(value: Value) -> bool:
-    """Whether a value is one, which a bool is not."""
-    return type(value) in NUMBERS
-
-
 def equal(left: Value, right: Value) -> bool:
     """Whether two values are equal; numbers are across types. Raises CelError for a thing and something else."""
     if left is None or right is None:

@@ -24,10 +24,6 @@ def _of(groups: Iterable[Mapping[str, Any]]) -> list[str]:
     return [pod for group in groups for pod in group["pods"]]
 
 
-def _of_document(document: dict[str, Any]) -> Iterable[str]:
-    return PODS[document["kind"]](document)
-
-
 PODS: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "Explanation": lambda found: [found["pod"]],
     "Explanations": lambda found: [each["pod"] for each in found["explanations"]],
