@@ -37,14 +37,14 @@ class Indexes:
         return made
 
 
-class Follower(Protocol):
+class Maintained(Protocol):
     """Something derived that is kept up to date while objects of a fork are replaced."""
 
     def replaced(self, kind: str, found: Struct) -> None:
         """An object came into the place of the one of its name."""
 
 
-F = TypeVar("F", bound=Follower)
+F = TypeVar("F", bound=Maintained)
 
 
 class ClusterObjects:

@@ -83,7 +83,7 @@ class Evaluation:
         return self._by_itself() if self.answers is None else self.answers.outcomes
 
     @cached_property
-    def answers(self) -> Answers | None:
+    def answers(self) -> NodeAnswers | None:
         """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
         own, extended = self.claims.own, self.claims.extended
         named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
@@ -92,7 +92,7 @@ class Evaluation:
         containers = (*self.pod.spec.init_containers, *self.pod.spec.containers) if self.resources else ()
         wanted = [(c.name, c.restart_policy, c.resources.requests) for c in containers]
         key = _encode(([claim.spec for claim in own], extended is not None, self.resources, wanted))
-        found = self.inventory.kept(key, lambda: Answers(self))
+        found = self.inventory.kept(key, lambda: NodeAnswers(self))
         return None if found.brought_up().failing else found
 
     def _by_itself(self) -> list[DeviceVerdict]:
@@ -233,7 +233,7 @@ class Evaluation:
         return refused, resources, self.inventory.look(row)
 
 
-class Answers:
+class NodeAnswers:
     """What is said of each node to pods whose claims ask for the same, brought up to date as claims change.
 
     ``failing``: of some node it is an error, which is about the very claims.
@@ -247,7 +247,7 @@ class Answers:
         self._seen = len(example.inventory.reservations.changed)
         self._ask(range(len(self.outcomes)))
 
-    def brought_up(self) -> Answers:
+    def brought_up(self) -> NodeAnswers:
         """With the nodes asked anew whose devices changed."""
         changed = self.example.inventory.reservations.changed
         if self._seen < len(changed) and not self.failing:

@@ -1,0 +1,77 @@
+"""The sizes and habits that keep the code calm to read, so that they cannot rot (CONTRIBUTING.md tells them)."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+import kschedctl
+
+ROOT = Path(kschedctl.__file__).parent
+LONGEST_FUNCTION, LONGEST_FILE, LONGEST_PLUGIN, MOST_FILES = 39, 400, 200, 25
+LONG_BY_NATURE = {"api/objects.py"}
+"""The structs of the API, one after another."""
+TWICE_BY_NATURE = {"Cluster", "NodeAffinity"}
+"""What users get is a Cluster with ways to make one; upstream gives an object and a plugin the same name."""
+OBJECTS_AGAIN = {"api/validation/written.py"}
+"""Upstream's objects once more, as manifests have them; they are called by their module."""
+MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+TREES = {name: ast.parse(text) for name, text in MODULES.items()}
+
+
+def too_long(tree: ast.Module) -> list[str]:
+    """The functions of more lines than a screen has."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [n.name for n in functions if (n.end_lineno or 0) - n.lineno + 1 > LONGEST_FUNCTION]
+
+
+def most_lines(name: str) -> int:
+    """How many lines a module may have: a plugin, or a family of rules, is a page or two."""
+    return LONGEST_PLUGIN if name.startswith(("scheduler/plugins/", "lint/rules/")) else LONGEST_FILE
+
+
+def class_names(names: dict[str, ast.Module]) -> Counter[str]:
+    """How often a class of each name is defined."""
+    nodes = (node for tree in names.values() for node in ast.walk(tree))
+    return Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+
+
+def in_order(imports: dict[str, set[str]]) -> list[str]:
+    """The modules, each after those that it imports. Raises CycleError."""
+    return list(TopologicalSorter(imports).static_order())
+
+
+def test_functions_fit_on_a_screen() -> None:
+    assert {name: found for name, tree in TREES.items() if (found := too_long(tree))} == {}
+    lines = "\n".join("    pass" for _ in range(LONGEST_FUNCTION))
+    assert too_long(ast.parse(f"def f():\n{lines}")) == ["f"]
+
+
+def test_modules_are_short() -> None:
+    lengths = {name: text.count("\n") for name, text in MODULES.items() if name not in LONG_BY_NATURE}
+    assert {name: length for name, length in lengths.items() if length > most_lines(name)} == {}
+    assert most_lines("scheduler/plugins/node_ports.py") < most_lines("scheduler/cycle.py")
+
+
+def test_folders_are_small() -> None:
+    folders = Counter(str(Path(name).parent) for name in MODULES)
+    assert {folder: files for folder, files in folders.items() if files > MOST_FILES} == {}
+    assert folders["scheduler/plugins"] > 15  # they are counted
+
+
+def test_a_class_name_means_one_thing() -> None:
+    names = class_names({name: tree for name, tree in TREES.items() if name not in OBJECTS_AGAIN})
+    assert {name for name, times in names.items() if times > 1 and not name.startswith("_")} == TWICE_BY_NATURE
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not through others either, within functions or for types alone."""
+    graph = grimp.build_graph("kschedctl", cache_dir=None)
+    assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
+    with pytest.raises(CycleError):
+        in_order({"a": {"b"}, "b": {"a"}})
