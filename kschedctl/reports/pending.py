@@ -24,15 +24,15 @@ class PendingGroup(Document, frozen=True):
     """Pods with the same dominant ``cause``, the oldest first; numbers differ between them, and are told for each.
 
     ``message``: kube-scheduler's own where all have the same; ``age`` is that of the oldest; ``workloads``: those that
-    the pods belong to; ``next``: a command about the first pod, empty where
-    the cluster came from standard input.
+    the pods belong to; ``next``: what can be typed about the first pod, which the command line adds, empty where the
+    cluster came from standard input.
     """
 
     verdict: str
     cause: str
     message: str | None
     pods: tuple[str, ...]
-    next: str
+    next: str = ""
     age: str = ""
     workloads: tuple[str, ...] = ()
     members: tuple[PendingPod, ...] = ()

@@ -17,7 +17,7 @@ from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilte
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import undecided
 from kschedctl.scheduler.configuration.secrets import shown_url
-from kschedctl.scheduler.cycle import Cycle, selected_by_name
+from kschedctl.scheduler.cycle import Cycle, run_cycle, selected_by_name
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
@@ -132,7 +132,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     if settled or framework is None:
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
     else:
-        report = _with_unknown(_document(scheduler.cycle(framework, pod), scheduler, framework), unknown)
+        report = _with_unknown(_document(run_cycle(framework, info, scheduler.view), scheduler, framework), unknown)
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
@@ -17,13 +17,10 @@ from kschedctl.studies.unknown import VERDICT, together
 from kschedctl.studies.why.headline import shared_cause
 
 
-def pending_pods(
-    scheduler: Scheduler, pods: Iterable[Pod], scope: str, command: Callable[[str], str], now: str = ""
-) -> PendingPods:
+def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str = "") -> PendingPods:
     """The pods by their dominant cause, those that do not schedule first.
 
-    ``scope`` says where was looked; ``command`` gives the command that explains a ``namespace/name``; ``now``: the RFC
-    3339 time at which ages are taken, empty for none.
+    ``scope`` says where was looked; ``now``: the RFC 3339 time at which ages are taken, empty for none.
     """
     pods = list(pods)
     found = explain_all(scheduler, pods)
@@ -33,7 +30,7 @@ def pending_pods(
     certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
     return PendingPods(
         scope=scope,
-        groups=_groups(pods, found, command, now),
+        groups=_groups(pods, found, now),
         not_replayed=tuple(not_replayed),
         upstream_faults=tuple(faults),
         unknown=unknown,
@@ -60,17 +57,15 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     return found
 
 
-def _groups(
-    pods: Iterable[Pod], found: Mapping[str, Explanation], command: Callable[[str], str], now: str
-) -> tuple[PendingGroup, ...]:
+def _groups(pods: Iterable[Pod], found: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
     alike: dict[object, list[Pod]] = {}
     for pod in pods:
         alike.setdefault((found[pod.key].verdict, shared_cause(found[pod.key])), []).append(pod)
-    made = [_group(sorted(same, key=_created), found, command, now) for same in alike.values()]
+    made = [_group(sorted(same, key=_created), found, now) for same in alike.values()]
     return tuple(sorted(made, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
-def _group(pods: list[Pod], found: Mapping[str, Explanation], command: Callable[[str], str], now: str) -> PendingGroup:
+def _group(pods: list[Pod], found: Mapping[str, Explanation], now: str) -> PendingGroup:
     reports = [found[pod.key] for pod in pods]
     messages = {report.message for report in reports}
     members = tuple(_member(pod, found[pod.key], now) for pod in pods)
@@ -79,7 +74,6 @@ def _group(pods: list[Pod], found: Mapping[str, Explanation], command: Callable[
         cause=shared_cause(reports[0]),
         message=messages.pop() if len(messages) == 1 else None,
         pods=tuple(pod.key for pod in pods),
-        next=command(pods[0].key),
         age=members[0].age,
         workloads=tuple(dict.fromkeys(member.workload for member in members)),
         members=members,

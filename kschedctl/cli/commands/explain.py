@@ -164,12 +164,10 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
 def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     cluster = scheduler.cluster
-    waiting, where = found_pods.pending(cluster, scope), found_pods.describe(scope)
-
-    def command(pod: str) -> str:
-        return "".join(again(source, "explain", pod, scope.arguments()))
-
-    report = pending_pods(scheduler, waiting, where, command, _now(cluster, source))
+    waiting = found_pods.pending(cluster, scope)
+    report = pending_pods(scheduler, waiting, found_pods.describe(scope), _now(cluster, source))
+    groups = (altered(g, next="".join(again(source, "explain", g.pods[0], scope.arguments()))) for g in report.groups)
+    report = altered(report, groups=tuple(groups))
     if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
         return report
     return altered(report, hints=again(source, "explain", "-A"))

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, tolerated
 from kschedctl.reports.explanation import Advice, Explanation
+from kschedctl.scheduler.facts import Cordoned, UntoleratedTaint
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.studies.why.reach import KEEPING_AWAY
 
 OF_KUBERNETES = "node.kubernetes.io/"
 """Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
@@ -19,7 +19,7 @@ OF_KUBERNETES = "node.kubernetes.io/"
 def kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
     """Of a pod that a taint or a cordon keeps from the nearest node: what would let it go there, if that is known."""
     cause = report.causes[0] if report.causes else None
-    if cause is None or not cause.nearest or cause.plugin not in KEEPING_AWAY or report.unknown:
+    if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]

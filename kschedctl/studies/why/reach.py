@@ -13,13 +13,12 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE
-from kschedctl.scheduler.facts import AnyFact, Insufficient, Said, as_fact
+from kschedctl.scheduler.facts import AnyFact, Cordoned, Insufficient, Said, UntoleratedTaint, as_fact
 from kschedctl.scheduler.framework import Code, Rejection
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
 constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
-KEEPING_AWAY = ("NodeUnschedulable", "TaintToleration")
 FIT, DEVICES = "NodeResourcesFit", "DynamicResources"
 
 Levels = npt.NDArray[np.int8]
@@ -103,22 +102,22 @@ def _as_facts(fact: Callable[[int], AnyFact | str | None] | None) -> FactOf | No
 
 def _level(cycle: Cycle, plugin: str, found: Rejection) -> Levels:
     nodes = len(found.mask)
-    if plugin in KEEPING_AWAY:
-        return np.full(nodes, KEPT_AWAY, np.int8)
-    if plugin == FIT:
-        return np.where(_offers_none(cycle, found), OUT_OF_REACH, NEAR).astype(np.int8)
     if plugin == DEVICES and found.reason == CANNOT_ALLOCATE:
         return np.where(_without_devices(cycle, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+    match found.fact(int(found.mask.argmax())) if found.fact else None:
+        case Cordoned() | UntoleratedTaint():
+            return np.full(nodes, KEPT_AWAY, np.int8)
+        case Insufficient(resource=name):
+            return np.where(_offers_none(cycle, name, found.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if found.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
-def _offers_none(cycle: Cycle, found: Rejection) -> Bools:
-    """(N,): the nodes without any of the resource, where it is one that only some nodes have, as GPUs are."""
-    fact = found.fact(int(found.mask.argmax())) if found.fact else None
-    if not isinstance(fact, Insufficient) or not is_scalar(fact.resource):
-        return np.zeros(len(found.mask), np.bool_)
-    column = cycle.view.resources.get(fact.resource)
-    return found.mask.copy() if column is None else found.mask & (cycle.view.allocatable[:, column] == 0)
+def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
+    """(N,): those of the nodes without any of the resource, where only some nodes have it, as they have GPUs."""
+    if not is_scalar(resource):
+        return np.zeros(len(mask), np.bool_)
+    column = cycle.view.resources.get(resource)
+    return mask.copy() if column is None else mask & (cycle.view.allocatable[:, column] == 0)
 
 
 def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
