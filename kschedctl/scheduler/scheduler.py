@@ -5,7 +5,7 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.declaration import Declaration
+from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
@@ -26,14 +27,15 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
 
-WITHOUT_ANSWER = frozenset({"queueSort", "bind"})
+WITHOUT_ANSWER = frozenset({"queueSort", "preBind", "bind", "postBind"})
 """Extension points whose plugins do not decide where a pod fits."""
 
 
 class Framework:
     """A profile with its plugins made.
 
-    ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer.
+    ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer, and
+    where others than in-tree ones are not.
     """
 
     def __init__(self, profile: Profile, gates: FeatureGates, declared: Mapping[str, Declaration] = IN_TREE) -> None:
@@ -47,7 +49,15 @@ class Framework:
         self.enabled = sorted(enabled)
         self._less: dict[frozenset[str], Framework] = {}
         unmade = enabled - self.plugins.keys()
-        self.missing = sorted(n for n in unmade if n not in declared or not declared[n].points <= WITHOUT_ANSWER)
+        missing = [name for name in unmade if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
+        self.missing = sorted([*missing, *self._missing_points()])
+
+    def _missing_points(self) -> Iterator[str]:
+        """Where plugins of other packages run that are replayed elsewhere: ``name at point``."""
+        others = self.plugins.keys() - IN_TREE.keys()
+        for point, names in self.profile.plugins.items():
+            if not EXTENSION_POINTS[point].methods and point not in WITHOUT_ANSWER:
+                yield from (f"{name} at {point}" for name in names if name in others)
 
     def without(self, names: frozenset[str]) -> Framework:
         """The same without some plugins, one object for each set of names."""

@@ -193,6 +193,18 @@ def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
         assert found["best"] == ["n2"]
 
 
+def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> None:
+    assert explained("Cheap").not_replayed == ("plugin Cheap at permit",)
+    assert explained("Cheap", permit={}, filter={"enabled": [{"name": "Cheap"}]}).not_replayed == ()
+
+
+def test_what_it_reads_matters_to_every_pod() -> None:
+    """The in-tree plugins read claims and classes for pods with volumes only, and here no pod has one."""
+    without, needed = Scheduler(cluster("Odd")).needless(()), Scheduler(cluster("Cheap")).needless(())
+    assert "no pod has a claim or a disk" in without["PersistentVolumeClaim"]
+    assert without.keys() - needed.keys() == {"PersistentVolumeClaim"}
+
+
 def reserving(args: object) -> Simulation:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
     known = cluster("Labelling", args)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-import numpy as np
-
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
     PRE_SCORE_SKIP,
     SKIP,
     Code,
@@ -28,9 +25,8 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.pod_affinity.filtering import FilterState, rejections
+from kschedctl.scheduler.pod_affinity.scoring import added_up, normalized, own_terms, raw_scores, terms_of_others
 from kschedctl.scheduler.pod_affinity.terms import (
-    Kinds,
-    selected_pods,
     terms_against,
     weights_of,
     weights_of_all,
@@ -80,8 +76,6 @@ class InterPodAffinity(DeclaredPlugin):
         if any(term.by_namespace_labels for term in (*preferred, *others)):
             yield Lean("Namespace", Effect.SCORES)
 
-    # -- Filter --------------------------------------------------------------------------------------------------
-
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         if errors := info.affinity_errors:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (f"parsing pod: {aggregate(errors)}",)))
@@ -109,8 +103,6 @@ class InterPodAffinity(DeclaredPlugin):
         )
         yield from rejections(found, info, view, delta)
 
-    # -- Score ---------------------------------------------------------------------------------------------------
-
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         own = (*info.preferred_affinity, *info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
@@ -126,39 +118,16 @@ class InterPodAffinity(DeclaredPlugin):
         counts: TopologyCounts = required_state(
             state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found'
         )
-        total = np.zeros(len(rows), np.int64)
-        for key in counts.counts:
-            total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
-        return total
+        return raw_scores(counts, view, rows)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
-        smallest, largest = int(scores.min()), int(scores.max())
-        if largest == smallest:
-            return np.zeros_like(scores)
-        return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)
+        return normalized(scores)
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        """Topology key -> (T,), for a pod of each kind: how many terms match it, and what they add to the score."""
-        matches: dict[str, Weights] = {}
-        weights: dict[str, Weights] = {}
-        for term, kinds, weight in self._score_terms(info, view):
-            for found, amount in ((matches, 1), (weights, weight)):
-                found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += amount
-        return matches, weights
-
-    def _score_terms(self, info: PodInfo, view: Fork) -> Iterator[tuple[AffinityTerm, Kinds, int]]:
-        """Terms with the kinds of pod on whose node they count, and the weight with which they do."""
-        for sign, own in ((1, info.preferred_affinity), (-1, info.preferred_anti_affinity)):
-            for term in self._unrolled(own, view):
-                yield term, selected_pods(term, view), sign * term.weight
-        hard = self.args.hard_pod_affinity_weight
-        if hard > 0:
-            for term, kinds in terms_against(info, view, "required_affinity"):
-                yield term, kinds, hard
-        for term, kinds in terms_against(info, view, "preferred_affinity"):
-            yield term, kinds, term.weight
-        for term, kinds in terms_against(info, view, "preferred_anti_affinity"):
-            yield term, kinds, -term.weight
+        preferred = self._unrolled(info.preferred_affinity, view)
+        avoided = self._unrolled(info.preferred_anti_affinity, view)
+        others = terms_of_others(info, view, self.args.hard_pod_affinity_weight)
+        return added_up((*own_terms(preferred, 1, view), *own_terms(avoided, -1, view), *others), view)
 
     def upstream_fault(self, cycle: Any) -> UpstreamFault | None:
         """A namespaceSelector that only excludes takes the pods of every namespace."""
