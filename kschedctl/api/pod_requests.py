@@ -57,22 +57,12 @@ def pod_level_requests_set(pod: Pod) -> bool:
 def aggregate_container_requests(pod: Pod, options: Options = Options()) -> Quantities:
     """The requests of all containers: the running ones together, or the greediest moment of initialisation."""
     statuses = _statuses(pod) if options.use_status else {}
-    total: Quantities = {}
-    for container in pod.spec.containers:
-        _add(total, _container_requests(pod, container, statuses, options))
-    sidecars: Quantities = {}
-    init: Quantities = {}
-    for container in pod.spec.init_containers:
-        sidecar = container.restart_policy == "Always"
-        requests = _container_requests(pod, container, statuses if sidecar else {}, options)
-        if sidecar:
-            _add(total, requests)
-            _add(sidecars, requests)
-            requests = sidecars
-        else:
-            _add(requests, sidecars)
-        _max(init, requests)
-    _max(total, init)
+    containers = (_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
+    init_containers = (
+        (sidecar := is_sidecar(container), _container_requests(pod, container, statuses if sidecar else {}, options))
+        for container in pod.spec.init_containers
+    )
+    total = _together(containers, init_containers)
     if options.dra_node_allocatable:
         for claim in pod.status.node_allocatable_resource_claim_statuses:
             _add(total, quantities(claim.resources))
@@ -81,21 +71,36 @@ def aggregate_container_requests(pod: Pod, options: Options = Options()) -> Quan
 
 def container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
     """The limits of all containers, by the same rule as their requests."""
+    return _together(
+        (quantities(container.resources.limits) for container in containers),
+        ((is_sidecar(container), quantities(container.resources.limits)) for container in init_containers),
+    )
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container runs on beside those that come after it."""
+    return container.restart_policy == "Always"
+
+
+def _together(containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]) -> Quantities:
+    """What containers need at the same time at the most; (is a sidecar, what it needs) of the init containers in order.
+
+    Those run one by one, each beside the sidecars before it. The amounts are written to.
+    """
     total: Quantities = {}
-    for container in containers:
-        _add(total, quantities(container.resources.limits))
+    for amounts in containers:
+        _add(total, amounts)
     sidecars: Quantities = {}
-    init: Quantities = {}
-    for container in init_containers:
-        limits = quantities(container.resources.limits)
-        if container.restart_policy == "Always":
-            _add(total, limits)
-            _add(sidecars, limits)
-            limits = sidecars
+    most: Quantities = {}
+    for sidecar, amounts in init_containers:
+        if sidecar:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            _max(most, sidecars)
         else:
-            _add(limits, sidecars)
-        _max(init, limits)
-    _max(total, init)
+            _add(amounts, sidecars)
+            _max(most, amounts)
+    _max(total, most)
     return total
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec
-from kschedctl.api.pod_requests import Options, Quantities, pod_level_requests_set, pod_requests
+from kschedctl.api.pod_requests import Options, Quantities, is_sidecar, pod_level_requests_set, pod_requests
 from kschedctl.api.quantity import INT64_MAX, Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 
@@ -123,7 +123,7 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        sidecars = (c for c in self.spec.init_containers if c.restart_policy == "Always")
+        sidecars = filter(is_sidecar, self.spec.init_containers)
         return tuple(
             HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *self.spec.containers)

@@ -17,6 +17,7 @@ from kschedctl.api.objects import (
     Pod,
     ResourceClaim,
 )
+from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import EXACT_COUNT
@@ -67,7 +68,7 @@ def device_requests(
     A container of its own asks for its own devices; init containers use those of later containers, and each other's.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    is_brief = [i < len(pod.spec.init_containers) and c.restart_policy != "Always" for i, c in enumerate(containers)]
+    is_brief = [i < len(pod.spec.init_containers) and not is_sidecar(c) for i, c in enumerate(containers)]
     found: list[DeviceRequest] = []
     for resource in sorted(resources):
         lasting = [0 if brief else _amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)]
