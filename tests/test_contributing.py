@@ -1,0 +1,47 @@
+"""What CONTRIBUTING.md names exists, and the hooks before a commit are what .ci/run asks for."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def named_paths(text: str) -> set[str]:
+    """The files and folders between backquotes: those with a slash or a suffix of a file."""
+    return set(re.findall(r"`(\.?\w[\w.-]*/[\w./-]*|\w+\.(?:toml|md|yaml))`", text))
+
+
+def test_paths_exist() -> None:
+    paths = named_paths(TEXT)
+    assert {"kschedctl/cli/main.py", "tests/golden/", "pyproject.toml", ".ci/run"} <= paths
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+    assert named_paths("`kschedctl/no/such.py` and `a/` but not `Rejection`") == {"kschedctl/no/such.py", "a/"}
+
+
+def test_commands_name_what_there_is() -> None:
+    modules = re.findall(r"python -m (kschedctl[\w.]+)", TEXT)
+    assert modules
+    assert all(map(find_spec, modules))
+    tests = re.findall(r"pytest -q (\S+)`? ", TEXT)
+    assert len(tests) >= 5
+    assert [path for path in tests if not (ROOT / path.rstrip("`")).exists()] == []
+
+
+def test_names_in_brackets_stand_where_they_are_said_to() -> None:
+    """As in: `Rejection` in `kschedctl/scheduler/framework.py`."""
+    places = re.findall(r"`(\w+)` (?:in|of)\s+`(kschedctl/[\w/]+\.py)`", TEXT)
+    assert ("Rejection", "kschedctl/scheduler/framework.py") in places
+    assert [(name, path) for name, path in places if not re.search(rf"\b{name}\b", (ROOT / path).read_text())] == []
+
+
+def test_hooks_run_what_decides_whether_a_change_lands() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    commands = re.findall(r'^"\$bin/([\w-]+)"( \w+)?', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    asked = {" ".join(hook["entry"].split()[:2]).removesuffix(" --fix") for hook in hooks}
+    assert asked == {tool + verb for tool, verb in commands}
