@@ -15,12 +15,20 @@ from kschedctl.scheduler.framework import Changes, Plugin, PluginError, PreFilte
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+RESERVED_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
+"""The kinds of which objects are replaced when something is reserved."""
+
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
     """Whether the pod has volumes or devices that are claimed, so that answers about it change with the claims."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
+    return has_backed_resources(info, view)
+
+
+def has_backed_resources(info: PodInfo, view: Fork) -> bool:
+    """Whether the pod requests a resource that devices stand for."""
     classes = backing_classes(view.objects)
     return bool(classes) and backed(info.incoming_requests, classes)
 
@@ -37,8 +45,8 @@ def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
     return trait is None or bool(trait.of(spec))
 
 
-def reserve(plugins: Iterable[ReservePlugin], info: PodInfo, pod: Pod, view: Fork, row: int) -> bool:
-    """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing; whether any is.
+def reserve(plugins: Iterable[ReservePlugin], info: PodInfo, pod: Pod, view: Fork, row: int) -> None:
+    """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing.
 
     ``info`` is what the pod asks for. Raises PluginError.
     """
@@ -49,16 +57,14 @@ def reserve(plugins: Iterable[ReservePlugin], info: PodInfo, pod: Pod, view: For
             found.append(plugin.reserve(info, pod, view, row, state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
-    return _replace(found, view)
+    _replace(found, view)
 
 
-def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> bool:
-    """Give back what was reserved for pods, by their positions, that are gone; whether it was anything."""
-    return _replace([plugin.release(view, positions) for plugin in plugins], view)
+def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:
+    """Give back what was reserved for pods, by their positions, that are gone."""
+    _replace([plugin.release(view, positions) for plugin in plugins], view)
 
 
-def _replace(changes: Iterable[Changes], view: Fork) -> bool:
-    changed = [objects for objects in changes if any(objects.values())]
-    for objects in changed:
+def _replace(changes: Iterable[Changes], view: Fork) -> None:
+    for objects in changes:
         view.objects.replace(objects)
-    return bool(changed)

@@ -117,7 +117,7 @@ class Scheduler:
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""
         framework = self.framework(info.spec.scheduler_name)
-        if framework is None or not view.cluster.gaps:
+        if framework is None or not view.objects.gaps:
             return framework, ()
         found = unknowns(framework.plugins.values(), info, view)
         return framework.without(not_asked(found)), found

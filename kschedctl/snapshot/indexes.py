@@ -5,12 +5,13 @@ Objects never change, nor do tuples of them: what was derived from some tuples h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import is_
 from typing import Any, Protocol, TypeVar
 
 from kschedctl.api.objects import Struct
-from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.cluster import FIELDS, Cluster, Gap
 
 VERSIONS_KEPT = 4
 V = TypeVar("V")
@@ -57,6 +58,8 @@ class ClusterObjects:
         self._cluster, self._indexes = cluster, indexes
         self._replaced: dict[str, list[Struct]] = {}
         self._followers: dict[Hashable, Any] = {}
+        self.replacements: Counter[str] = Counter()
+        """How many objects of each kind were replaced so far."""
 
     @property
     def cluster(self) -> Cluster:
@@ -64,6 +67,11 @@ class ClusterObjects:
         if self._replaced:
             self._cluster, self._replaced = self._cluster.with_objects(self._replaced), {}
         return self._cluster
+
+    @property
+    def gaps(self) -> Mapping[str, Gap]:
+        """The kinds that are not covered, as of the cluster."""
+        return self._cluster.gaps
 
     def of(self, kind: str) -> tuple[Any, ...]:
         """The objects of a kind as they are now."""
@@ -88,6 +96,7 @@ class ClusterObjects:
         for kind, found in objects.items():
             for each in found:
                 self._replaced.setdefault(kind, []).append(each)
+                self.replacements[kind] += 1
                 for follower in self._followers.values():
                     follower.replaced(kind, each)
 

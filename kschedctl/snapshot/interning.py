@@ -28,6 +28,7 @@ class Interner:
         self._stored, self._options = stored, options
         self._known: dict[bytes, int] = {}
         self._same: dict[tuple[object, ...], int] = {}
+        self._alike: dict[bytes, int] = {}
 
     def numbers(self, pods: Sequence[Pod]) -> Ints:
         """(P,): the number of each pod's info."""
@@ -35,8 +36,11 @@ class Interner:
             return self._intern_table(pods)
         return np.array([self._intern(pod) for pod in pods], np.int32)
 
-    def _add(self, pod: Pod) -> None:
-        self.infos.append(PodInfo(self._stored(pod), self._options, len(self.infos)))
+    def _add(self, pod: Pod, unnamed: bytes | None = None) -> None:
+        number = alike = len(self.infos)
+        if pod.spec.resource_claims:
+            alike = self._alike.setdefault(unnamed or _encode(_unnamed(pod)), number)
+        self.infos.append(PodInfo(self._stored(pod), self._options, number, alike))
 
     def _intern_table(self, table: PodTable) -> Ints:
         """(P,): the index of each pod's info. One pod is looked at for all that share a template."""
@@ -66,34 +70,46 @@ class Interner:
 
     def _intern_by_value(self, pod: Pod) -> int:
         """The index of the pod's info, made when no pod like it was seen before."""
-        spec, status = pod.spec, pod.status
-        volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))
-        spec = replace(spec, node_name="", volumes=volumes)
-        resize = [c.reason for c in status.conditions if c.type == "PodResizePending"]
-        key = _encode(
-            (
-                pod.metadata.namespace,
-                pod.metadata.labels,
-                pod.metadata.deletion_timestamp is not None,
-                spec,
-                bool(pod.spec.node_name),
-                status.container_statuses,
-                status.init_container_statuses,
-                status.resources,
-                status.allocated_resources,
-                status.node_allocatable_resource_claim_statuses,
-                resize,
-                status.resource_claim_statuses,
-                status.extended_resource_claim_status,
-                (pod.metadata.name, pod.metadata.uid) if _is_named(spec) else None,  # claims made for this very pod
-            )
-        )
-        position = self._known.setdefault(key, len(self.infos))
+        unnamed = _encode(_unnamed(pod))
+        position = self._known.setdefault(unnamed + _encode(_names(pod)), len(self.infos))
         if position == len(self.infos):
-            self._add(pod)
+            self._add(pod, unnamed)
         return position
+
+
+def _unnamed(pod: Pod) -> tuple[object, ...]:
+    """What scheduling reads of a pod besides the names of its resource claims, and its own where it matters."""
+    spec, status = pod.spec, pod.status
+    volumes = tuple(volume for volume in spec.volumes if volume != Volume(volume.name))
+    return (
+        pod.metadata.namespace,
+        pod.metadata.labels,
+        pod.metadata.deletion_timestamp is not None,
+        replace(spec, node_name="", volumes=volumes, resource_claims=()),
+        [claim.name for claim in spec.resource_claims],
+        bool(spec.node_name),
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        status.node_allocatable_resource_claim_statuses,
+        [c.reason for c in status.conditions if c.type == "PodResizePending"],
+        status.extended_resource_claim_status,
+        (pod.metadata.name, pod.metadata.uid) if _has_volumes_of_its_own(spec) else None,
+    )
+
+
+def _names(pod: Pod) -> tuple[object, ...]:
+    """The rest: which resource claims they are, and the pod, for which they may have been made."""
+    claims = pod.spec.resource_claims
+    whose = (pod.metadata.name, pod.metadata.uid) if claims else None
+    return claims, pod.status.resource_claim_statuses, whose
 
 
 def _is_named(spec: PodSpec) -> bool:
     """Whether claims may have been made for the very pod, by its name."""
-    return bool(spec.resource_claims) or any(volume.ephemeral for volume in spec.volumes)
+    return bool(spec.resource_claims) or _has_volumes_of_its_own(spec)
+
+
+def _has_volumes_of_its_own(spec: PodSpec) -> bool:
+    return any(volume.ephemeral for volume in spec.volumes)

@@ -70,11 +70,13 @@ class PodInfo:
     """One pod, defaulted as the API server would, and what plugins derive from it, each part on first use.
 
     ``number``: stands for all that is said here, so that what follows from it is found out once; None where no other
-    pod is known to be alike.
+    pod is known to be alike. ``alike``: the same number for pods that differ in nothing but which resource claims they
+    have, and in their names.
     """
 
-    def __init__(self, pod: Pod, options: Options, number: int | None = None) -> None:
+    def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
         self.pod, self.options, self.number = pod, options, number
+        self.alike = number if alike is None else alike
 
     @property
     def spec(self) -> PodSpec:

@@ -113,6 +113,17 @@ def test_a_claim_of_two_pods_is_allocated_once() -> None:
     assert [user.name for user in found.status.reserved_for] == ["p1", "p2"]
 
 
+def test_devices_that_stand_for_a_resource_go_to_one_pod_each() -> None:
+    """Pods alike in all but their names; the device is free again when the first is gone."""
+    containers = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
+    (published, device_class), pods = devices(1), [pod(f"p{i}", containers=containers) for i in range(3)]
+    backing = device_class | {"spec": {"extendedResourceName": "example.com/gpu"}}
+    simulation, nodes = simulated(node("n1"), published, backing, *pods, pods=3)
+    assert nodes == ["n1", "", ""]
+    simulation.evict([0])
+    assert [outcome.row for outcome in simulation.run([1, 2])] == [0, -1]
+
+
 def test_devices_are_free_when_their_pod_is_evicted() -> None:
     big = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
     claims = [resource_claim("c0"), resource_claim("c1")]

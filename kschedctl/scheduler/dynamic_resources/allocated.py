@@ -29,6 +29,10 @@ class AllocatedState:
         """Whether anybody has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
+    def marks(self, devices: Iterable[DeviceId]) -> tuple[tuple[int, object], ...]:
+        """The positions of those of the devices that anybody has, each with its mark."""
+        return tuple((i, self.mark(device)) for i, device in enumerate(devices) if self.holds(device))
+
     def mark(self, device: DeviceId) -> object:
         """What of the state matters for this device, in a form to compare; None for a device that nobody has."""
         if not self.holds(device):

@@ -9,6 +9,7 @@ from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -16,7 +17,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]:
     """The kinds of what the pod's claims and extended resources refer to, and of what else they compete with."""
-    claims = {(c.metadata.namespace, c.metadata.name): c for c in view.cluster.resource_claims}
+    inventory = inventory_of(view, features)
     for reference in info.spec.resource_claims:
         try:
             name = claim_name(info.pod, reference)
@@ -25,7 +26,7 @@ def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]
                 yield from _refusing("ResourceClaimTemplate")
             continue
         if name is not None:
-            yield from _of_claim(claims.get((info.namespace, name)), view, features)
+            yield from _of_claim(inventory.claims.get(f"{info.namespace}/{name}"), inventory)
     if not features.extended_resource:
         return
     requests = info.incoming_requests
@@ -35,15 +36,14 @@ def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]
         yield Lean("DeviceClass", Effect.ADMITS)
 
 
-def _of_claim(claim: ResourceClaim | None, view: Fork, features: Features) -> Iterator[Lean]:
+def _of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Lean]:
     yield from _refusing("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
-    yield from _refusing(*_devices(features))
-    known = {found.metadata.name for found in view.cluster.device_classes}
+    yield from _refusing(*_devices(inventory.features))
     exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
     others = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
-    if not known.issuperset(exact + others):
+    if not inventory.classes.keys() >= {*exact, *others}:
         yield from _refusing("DeviceClass")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from functools import cached_property
 from typing import NamedTuple
 
@@ -44,8 +45,8 @@ MAX_ALTERNATIVES = 8
 class DeviceVerdict(NamedTuple):
     """What Filter says of a node, and the devices when it passes.
 
-    ``searched`` where devices were looked for; ``expression`` is the CEL selector that failed. ``settled``: it was said
-    before any claim was looked at.
+    ``searched`` where devices were looked for, on the node of ``row``; ``expression`` is the CEL selector that failed.
+    ``settled``: it was said before any claim was looked at.
     """
 
     code: Code = Code.SUCCESS
@@ -54,6 +55,7 @@ class DeviceVerdict(NamedTuple):
     searched: bool = False
     expression: str = ""
     settled: bool = False
+    row: int = -1
 
 
 NOTHING_TO_DO = DeviceVerdict(settled=True)
@@ -133,9 +135,22 @@ class Evaluation:
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
-        allocation = Search(self.inventory, row, self._requests(self._from_devices(row))).run() or ()
+        allocation = self._as_on(row, outcome) if outcome.allocation else ()
         name = self.inventory.nodes.names[row]
         return [allocation_result(results, name, self.inventory.features) for results in allocation]
+
+    def _as_on(self, row: int, outcome: DeviceVerdict) -> Allocation:
+        """The devices that were found on a node that is alike for the search, as they are on another."""
+        if row == outcome.row:
+            return outcome.allocation or ()
+        there, here = (
+            [device for pool in self.inventory.pools(each) for device in pool.devices] for each in (outcome.row, row)
+        )
+        place = {device: i for i, device in enumerate(there)}
+        return tuple(
+            tuple(replaced(result, device=here[place[result.device]]) for result in results)
+            for results in outcome.allocation or ()
+        )
 
     def scores(self, rows: Rows) -> Scores:
         """(F,): the earlier the alternatives that were chosen, the higher."""
@@ -196,7 +211,7 @@ class Evaluation:
             return DeviceVerdict(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
-        return DeviceVerdict(allocation=allocation, searched=True)
+        return DeviceVerdict(allocation=allocation, searched=True, row=row)
 
     def _from_devices(self, row: int) -> tuple[str, ...]:
         """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""

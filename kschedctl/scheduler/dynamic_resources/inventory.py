@@ -109,8 +109,7 @@ class Inventory:
         return self.visible.look(row), allocated
 
     def _allocated(self, pool: Pool) -> object:
-        mark = self.state.mark
-        marks = tuple(mark(device.id) for device in pool.devices)
+        marks = self.state.marks([device.id for device in pool.devices])
         return (marks, tuple(sorted(self.available(pool).items()))) if pool.counters else marks
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:

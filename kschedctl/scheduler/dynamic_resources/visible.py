@@ -31,16 +31,20 @@ class VisibleDevices:
         self._masks: dict[bytes, Bools] = {}
         self._pools: dict[tuple[int, ...], Pool | None] = {}
         self._by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
+        self._of_row: dict[int, tuple[Pool, ...]] = {}
         self._rows: dict[PoolId, Rows] = {}
         self._looks: dict[object, int] = {}
+        self._look_of: dict[int, int] = {}
 
     def pools(self, row: int) -> tuple[Pool, ...]:
         """The pools that a node sees, in the order of the search; also those that are of no use to it."""
-        own = self._on_node.get(self.nodes.names[row], ())
-        seen = (*own, *self._shared_patterns[self._pattern_of[row]])
-        if seen not in self._by_slices:
-            self._by_slices[seen] = self._assemble(seen)
-        return self._by_slices[seen]
+        if row not in self._of_row:
+            own = self._on_node.get(self.nodes.names[row], ())
+            seen = (*own, *self._shared_patterns[self._pattern_of[row]])
+            if seen not in self._by_slices:
+                self._by_slices[seen] = self._assemble(seen)
+            self._of_row[row] = self._by_slices[seen]
+        return self._of_row[row]
 
     def rows(self, pool: PoolId) -> Rows:
         """The rows of the nodes that may see something of a pool."""
@@ -66,10 +70,6 @@ class VisibleDevices:
             look = local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
             found = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
         return found
-
-    @cached_property
-    def _look_of(self) -> dict[int, int]:
-        return {}
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """(N,): the nodes that a slice or device is for. Raises AllocationError."""

@@ -73,7 +73,7 @@ class DynamicResources(DeclaredPlugin):
         return cls(args, Features.of(gates))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        if not view.cluster.gaps:
+        if not view.objects.gaps:
             return
         from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
 

@@ -15,7 +15,6 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.scheduler.cycle import Filtering, FrameworkLike, PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.framework import (
-    Code,
     FilterPlugin,
     Plugin,
     PreFilterPlugin,
@@ -27,6 +26,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.simulation.claim_answers import ClaimAnswers, now_refused, reads_claims, rows_named
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, union
 from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -37,13 +37,15 @@ class KindOfPod:
     """Pods like ``info`` in one profile, counted on their nodes as the kind of ``local``. Arrays are (N,).
 
     ``always``: what is added to the local scores for good, REFUSED where such a pod can never be; None for nothing that
-    makes a difference. Raises PluginError.
+    makes a difference. ``claims``: what is said of the claims of such pods, None where they have none; which claims
+    they are is not what makes a kind. Raises PluginError.
     """
 
-    def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores) -> None:
+    def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores, claiming: bool = False) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
-        before = run_pre_filter(framework.at("preFilter"), info, self.view)
-        settled = {p.name for p in framework.at("preFilter") if _holds(p, before.results.get(p.name)) is Reads.NODES}
+        self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
+        before = run_pre_filter(self._at("preFilter"), info, self.view)
+        settled = {p.name for p in self._at("preFilter") if _holds(p, before.results.get(p.name)) is Reads.NODES}
         self.settled = PreFilterOutcome({name: result for name, result in before.results.items() if name in settled})
         self.hopeless = any(result.status.rejected for result in self.settled.results.values())
         self.always: Scores | None = None
@@ -57,22 +59,25 @@ class KindOfPod:
         same = not never.any() and (base == base[:1]).all()
         self.always = None if same else np.where(never, REFUSED, base)
 
-    def rank(self, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE) -> tuple[Rows, int]:
+    def rank(self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE) -> tuple[Rows, int]:
         """The rows that share the highest score, and how many rows fit, also with the pods nominated ahead of this one.
 
-        Raises PluginError.
+        ``info`` is that of the pod, which may have other claims than the first of its kind. Raises PluginError.
         """
         if self.hopeless:
             return NOWHERE, 0
         self.local.bring_up(self.tied)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        if not (sampling or nominated or self.moving_filters or self.fixed_scores or self.moving_scores):
+        moving = self.moving_filters or self.fixed_scores or self.moving_scores or self.claims
+        if not (sampling or nominated or moving):
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0
         for plugin, prepares in self.moving_filters:
-            refused |= self._now_refused(plugin, prepares, nominated)
+            refused |= now_refused(plugin, prepares, self.info, self.view, nominated)
+        if self.claims:
+            refused |= self.claims.refused(info, nominated)
         if nominated:
             crowded, rows = self.local.crowded(nominated, self.info.priority)
             refused[rows] |= crowded
@@ -80,6 +85,8 @@ class KindOfPod:
         if not len(rows):
             return rows, 0
         total = self._total(local, rows)
+        if self.claims:
+            total += self.claims.scores(info, rows)
         self.tied = rows[np.flatnonzero(total == total.max())]
         return self.tied, len(rows)
 
@@ -101,11 +108,15 @@ class KindOfPod:
                 total += self._weight(moving) * moving.normalize(before.state, scores)
         return total
 
+    def _at(self, point: str) -> list[Plugin]:
+        """The plugins of an extension point, those aside of which ``claims`` takes care."""
+        return [p for p in self.framework.at(point) if self.claims is None or not reads_claims(p, self.info)]
+
     # -- filters -------------------------------------------------------------------------------------------------
 
     def _filters(self, before: PreFilterOutcome, holds: Reads) -> Iterator[FilterPlugin]:
         """The Filter plugins of which the verdict about such pods holds so long; not those that skip them."""
-        for plugin in self.framework.at("filter"):
+        for plugin in self._at("filter"):
             result = before.results.get(plugin.name)
             if offers(plugin, FilterPlugin) and _holds(plugin, result) is holds:
                 yield plugin
@@ -115,13 +126,8 @@ class KindOfPod:
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.settled.results.values():
             if result.node_names is not None:
-                allowed &= self._named(result.node_names)
+                allowed &= rows_named(result.node_names, self.view)
         return allowed
-
-    def _named(self, names: frozenset[str]) -> Bools:
-        found = np.zeros(len(self.view.nodes), np.bool_)
-        found[[self.view.nodes.index[name] for name in names if name in self.view.nodes.index]] = True
-        return found
 
     def _never(self, before: PreFilterOutcome) -> Bools:
         """The nodes that plugins refuse whatever pods there are."""
@@ -133,33 +139,17 @@ class KindOfPod:
                 never |= union(plugin, self.info, self.view, result.state if result else None)
         return never
 
-    def _now_refused(self, plugin: Any, prepares: bool, nominated: Delta) -> Bools | bool:
-        """The nodes that a plugin refuses as pods are now, or would with the nominated ones on theirs."""
-        state, elsewhere = None, None
-        if prepares:
-            result = plugin.pre_filter(self.info, self.view)
-            if result.status.code is Code.SKIP:
-                return False
-            if result.status.rejected:
-                return True
-            state = result.state
-            elsewhere = None if result.node_names is None else ~self._named(result.node_names)
-        refused = union(plugin, self.info, self.view, state)
-        if nominated:
-            refused[nominated.node] |= union(plugin, self.info, self.view, state, nominated)[nominated.node]
-        return refused if elsewhere is None else refused | elsewhere
-
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _sort_scores(
         self, before_filter: PreFilterOutcome
     ) -> tuple[Scores, list[tuple[ScorePlugin, Any, Scores]], list[tuple[ScorePlugin, PreScorePlugin | None]]]:
         """What score plugins add for good, those whose raw score never changes, and those to ask anew each time."""
-        prepares = {p.name: p for p in self.framework.at("preScore") if offers(p, PreScorePlugin)}
+        prepares = {p.name: p for p in self._at("preScore") if offers(p, PreScorePlugin)}
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
-        for plugin in self.framework.at("score"):
+        for plugin in self._at("score"):
             if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             prepare = prepares.get(plugin.name)

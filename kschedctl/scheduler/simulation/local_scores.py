@@ -24,6 +24,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.reserve import has_backed_resources
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView, OwnRows
@@ -66,7 +67,14 @@ class LocalScores:
         self.placed = 0
         self.seen = len(view.trail)
         self._crowded: dict[int, Crowded] = {}
+        self._devices = has_backed_resources(info, view)
+        self._claims = view.objects.replacements["ResourceClaim"]
         self._set(view.nodes.rows, self._compute(view.nodes.rows))
+
+    @property
+    def outdated(self) -> bool:
+        """Devices that count as resources of nodes were taken or freed."""
+        return self._devices and self._claims != self.view.objects.replacements["ResourceClaim"]
 
     def bring_up(self, tied: Rows) -> None:
         """Take in what moved: such a pod that came is known ahead, all other changed nodes are computed.

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
 from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling
@@ -43,23 +45,23 @@ class Placements:
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
         self.view, self.sampling = view, sampling
         self.random = random.Random(seed)
-        self._kinds: dict[tuple[int, int], KindOfPod] = {}
+        self._kinds: dict[tuple[int, int | None], KindOfPod] = {}
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
+        self._backed: dict[int, bool] = {}
+        self._latest: tuple[int, PodInfo] | None = None
         self._nominated = frozenset(view.snapshot.pods.nominations)
 
     def choose(self, framework: FrameworkLike, position: int) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         number = int(self.view.pods.info[position])
-        info = self.incoming(number)
+        info = self.arriving(position)
         if self._is_promised(position):
             return self._full_cycle(framework, position)
-        kind = self._kinds.get((id(framework), number))
         try:
-            if kind is None:
-                kind = self._keep(framework, info, number)
+            kind = self._kind(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
-            return self._pick(*kind.rank(self.sampling, nominated))
+            return self._pick(*kind.rank(info, self.sampling, nominated))
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
@@ -70,12 +72,27 @@ class Placements:
             return info
         if number not in self._again:
             again = len(self.view.pods.infos) + number
-            self._again[number] = PodInfo(made_again(info.pod), info.options, again)
+            self._again[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
         return self._again[number]
+
+    def arriving(self, position: int) -> PodInfo:
+        """The same of the very pod, where a claim is made in its name: if devices stand for what it requests."""
+        number = int(self.view.pods.info[position])
+        info = self.incoming(number)
+        if number not in self._backed:
+            self._backed[number] = has_backed_resources(info, self.view)
+        if not self._backed[number]:
+            return info
+        if self._latest is None or self._latest[0] != position:
+            pod = self.stored(position)
+            if position >= len(self.view.snapshot.pods):  # a clone, which has the name of another
+                pod = renamed(pod, metadata=renamed(pod.metadata, name=f"{pod.metadata.name}-{position}"))
+            self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
+        return self._latest[1]
 
     def cycle(self, framework: FrameworkLike, position: int) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
-        info = self.incoming(int(self.view.pods.info[position]))
+        info = self.arriving(position)
         if self._nominated:
             info = PodInfo(self.stored(position), info.options, info.number)
         return run_cycle(framework, info, self.view)
@@ -85,23 +102,27 @@ class Placements:
         pod = self.view.pods.objects[position]
         return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
 
-    def forget_kinds(self, uses: Any) -> None:
-        """Drop what is known of the kinds for which ``uses(info)`` holds: objects that they refer to changed."""
-        self._kinds = {key: kind for key, kind in self._kinds.items() if not uses(kind.info)}
-        self._locals = {key: local for key, local in self._locals.items() if not uses(local.info)}
-
     def _is_promised(self, position: int) -> bool:
         return position in self._nominated and not self.view.pods.objects[position].spec.node_name
 
-    def _keep(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
-        requests = int(self.view.pods.distinct.demand[number])
-        alike = (id(framework), requests, info is self.view.pods.infos[number])
-        if alike not in self._locals:
-            make_room(self._locals, KINDS_KEPT)
-            self._locals[alike] = LocalScores(framework, info, number, self.view)
-        make_room(self._kinds, KINDS_KEPT)
-        kind = self._kinds[id(framework), number] = KindOfPod(framework, info, self._locals[alike])
+    def _kind(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
+        """Of the pods that are like this one but for which claims they have."""
+        key = id(framework), self.view.pods.infos[number].alike
+        kind = self._kinds.get(key)
+        if kind is None or kind.local.outdated:
+            make_room(self._kinds, KINDS_KEPT)
+            local, claiming = self._local(framework, info, number), uses_claims(info, self.view)
+            kind = self._kinds[key] = KindOfPod(framework, info, local, claiming)
         return kind
+
+    def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
+        requests = int(self.view.pods.distinct.demand[number])
+        key = (id(framework), requests, self.incoming(number) is self.view.pods.infos[number])
+        local = self._locals.get(key)
+        if local is None or local.outdated:
+            make_room(self._locals, KINDS_KEPT)
+            local = self._locals[key] = LocalScores(framework, info, number, self.view)
+        return local
 
     def _full_cycle(self, framework: FrameworkLike, position: int) -> Choice | None:
         cycle = self.cycle(framework, position)

@@ -19,7 +19,7 @@ from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import Budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.reserve import release, reserve, reserving, uses_claims
+from kschedctl.scheduler.reserve import release, reserve, reserving
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.sampling import Sampling
@@ -74,7 +74,7 @@ class Simulation:
         self.gone: set[int] = set()
         self._failed: dict[int, int] = {}
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
-        self._reserving: dict[int, list[ReservePlugin]] = {}
+        self._reserving: dict[int | None, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = {}
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
@@ -151,14 +151,13 @@ class Simulation:
 
     def bind(self, position: int, row: int) -> None:
         """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError."""
-        pods = self.view.pods
-        number = int(pods.info[position])
-        info = self.placements.incoming(number)
-        if number not in self._reserving:
-            self._reserving[number] = reserving(self._framework(position), info.spec)
-        plugins = self._reserving[number]
-        if plugins and reserve(plugins, info, pods.objects[position], self.view, row):
-            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+        pods, info = self.view.pods, self.placements.arriving(position)
+        plugins = self._reserving.get(info.alike)
+        if plugins is None:
+            plugins = self._reserving[info.alike] = reserving(self._framework(position), info.spec)
+        if plugins:
+            like_others = info is self.placements.incoming(int(pods.info[position]))
+            reserve(plugins, info, pods.objects[position] if like_others else info.pod, self.view, row)
         self.view.assume(position, row)
 
     def evict(self, positions: Sequence[int]) -> None:
@@ -179,8 +178,8 @@ class Simulation:
         specs = [pods.infos[number].spec for number in {int(pods.info[position]) for position in positions}]
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
         plugins = {p.name: p for framework in profiles if framework for p in reserving(framework, *specs)}
-        if plugins and release(plugins.values(), self.view, positions):
-            self.placements.forget_kinds(lambda other: uses_claims(other, self.view))
+        if plugins:
+            release(plugins.values(), self.view, positions)
 
     # -- one pod -------------------------------------------------------------------------------------------------
 

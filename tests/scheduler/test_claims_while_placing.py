@@ -1,0 +1,177 @@
+"""Pods with claims come and go: each answer is that of a full cycle on the cluster as it is then, read anew."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import run_cycle
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.settling import after
+
+Json = dict[str, Any]
+DRIVER = "gpu.example.com"
+GB = {"requests": {"storage": "1Gi"}}
+
+
+def object_of(kind: str, name: str, spec: Json, **rest: Any) -> Json:
+    return {"kind": kind, "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec, **rest}
+
+
+def nodes(random: Random) -> list[Json]:
+    found = []
+    for i in range(random.randint(2, 5)):
+        status = {"allocatable": {"cpu": str(random.randint(2, 6)), "memory": "8Gi", "pods": "10"}}
+        labels = {"zone": random.choice("ab")}
+        found.append({"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, "spec": {}, "status": status})
+        drivers = [{"name": "csi.example.com", "nodeID": f"n{i}", "allocatable": {"count": random.randint(1, 3)}}]
+        found.append(object_of("CSINode", f"n{i}", {"drivers": drivers}))
+    return found
+
+
+def devices(random: Random, names: list[str]) -> list[Json]:
+    """Each node's own, some for all nodes of a zone, some with counters that they share."""
+    found = [object_of("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})]
+    for name in names:
+        found.append(resource_slice(random, f"of-{name}", {"nodeName": name}))
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    found.append(resource_slice(random, "of-zone", {"nodeSelector": {"nodeSelectorTerms": [term]}}))
+    counters = [{"name": "set", "counters": {"memory": {"value": str(random.randint(1, 4))}}}]
+    pool = {"name": "split", "generation": 1, "resourceSliceCount": 2}
+    found.append(object_of("ResourceSlice", "counters", {"driver": DRIVER, "pool": pool, "sharedCounters": counters}))
+    takes = {"consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]}
+    parts = [device(random, i) | takes for i in range(3)]
+    spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": parts}
+    return [*found, object_of("ResourceSlice", "parts", spec)] if random.random() < 0.5 else found
+
+
+def resource_slice(random: Random, name: str, where: Json) -> Json:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    found = [device(random, i) for i in range(random.randint(0, 3))]
+    return object_of("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": found, **where})
+
+
+def device(random: Random, i: int) -> Json:
+    found: Json = {"name": f"gpu-{i}", "attributes": {"model": {"string": random.choice("ML")}}}
+    if random.random() < 0.3:
+        found |= {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}}
+    return found
+
+
+def request(random: Random) -> Json:
+    chosen = {"cel": {"expression": f'device.attributes["{DRIVER}"].model == "{random.choice("ML")}"'}}
+    exact: Json = {"deviceClassName": "gpu", "count": random.choice([1, 1, 2])}
+    kind = random.random()
+    if kind < 0.4:
+        return {"name": "r", "exactly": exact | {"selectors": [chosen]}}
+    if kind < 0.6:
+        first = {"name": "one", **exact, "selectors": [chosen]}
+        return {"name": "r", "firstAvailable": [first, {"name": "other", **exact}]}
+    if kind < 0.7:
+        return {"name": "r", "exactly": exact | {"capacity": {"requests": {"memory": "2Gi"}}}}
+    return {"name": "r", "exactly": exact}
+
+
+def volumes(random: Random) -> list[Json]:
+    found: list[Json] = []
+    for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("csi", "csi.example.com")):
+        mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+        found.append({"kind": "StorageClass", "metadata": {"name": name}, **mode})
+    for i in range(4):
+        access = random.choice(["ReadWriteOnce", "ReadWriteOncePod"])
+        spec = {"accessModes": [access], "resources": GB, "storageClassName": random.choice(["local", "csi"])}
+        found.append(object_of("PersistentVolumeClaim", f"v{i}", spec))
+    for i in range(3):
+        at = {"key": "zone", "operator": "In", "values": [random.choice("ab")]}
+        spec = {"capacity": {"storage": f"{random.randint(1, 2)}Gi"}, "storageClassName": "local"}
+        spec |= {"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [at]}]}}
+        labels = {"topology.kubernetes.io/zone": "x"} if random.random() < 0.3 else {}
+        volume = object_of("PersistentVolume", f"pv{i}", spec, status={"phase": "Available"})
+        found.append(volume | {"metadata": {"name": f"pv{i}", "labels": labels}})
+    return found
+
+
+def pods(random: Random) -> list[Json]:
+    """With claims made of a few templates, with one claim in common, with volumes, with an extended resource."""
+    templates = [{"devices": {"requests": [request(random)]}} for _ in range(2)]
+    common = object_of("ResourceClaim", "common", {"devices": {"requests": [request(random)]}})
+    found = [common]
+    for i in range(random.randint(4, 10)):
+        name, spec = f"p{i:02}", {"containers": [container(random)]}
+        kind = random.random()
+        status: Json = {}
+        if kind < 0.55:
+            claim = object_of("ResourceClaim", f"c{i}", random.choice(templates))
+            claim["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": name, "uid": name, "controller": True}]
+            found.append(claim)
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
+            status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"c{i}"}]
+        elif kind < 0.65:
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "common"}]
+        elif kind < 0.75:
+            spec["containers"] = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
+        elif kind < 0.95:
+            claims = random.sample(range(4), random.randint(1, 2))
+            spec["volumes"] = [{"name": f"v{k}", "persistentVolumeClaim": {"claimName": f"v{k}"}} for k in claims]
+        found.append(object_of("Pod", name, spec, status=status))
+    return found
+
+
+def container(random: Random) -> Json:
+    return {"name": "c", "resources": {"requests": {"cpu": random.choice(["500m", "1"])}}}
+
+
+def objects(random: Random) -> list[Json]:
+    found = nodes(random)
+    names = [o["metadata"]["name"] for o in found if o["kind"] == "Node"]
+    return [*found, *devices(random, names), *volumes(random), *pods(random)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
+    random = Random(seed)
+    simulation = Simulation(Scheduler(Cluster.from_objects(objects(random))), seed=seed)
+    view = simulation.view
+    for _ in range(25):
+        position = random.randrange(len(view.pods))
+        if view.node[position] >= 0:
+            simulation.take_down([position])
+            simulation.gone.discard(position)
+            continue
+        expected = anew(simulation, position)
+        assert found(simulation, position) == expected
+        if isinstance(expected, tuple) and expected[1]:
+            simulation.bind(position, view.nodes.index[random.choice(sorted(expected[1]))])
+
+
+def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
+    """How many nodes fit, and the best of them, or the error."""
+    framework = simulation.scheduler.framework("default-scheduler")
+    assert framework is not None
+    try:
+        choice = simulation.placements.choose(framework, position)
+    except PluginError as error:
+        return str(error)
+    if choice is None:
+        return 0, set()
+    return choice.feasible, {simulation.view.nodes.names[row] for row in choice.tied.tolist()}
+
+
+def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
+    """The same by a full cycle on what the cluster is now."""
+    scheduler = Scheduler(after(simulation))
+    framework, view = scheduler.framework("default-scheduler"), scheduler.view
+    assert framework is not None
+    number = view.pods.info[view.pods.index[simulation.view.pods.objects[position].key]]
+    cycle = run_cycle(framework, view.pods.infos[number], view)
+    if cycle.error is not None:
+        return cycle.error
+    return len(cycle.feasible), {view.nodes.names[row] for row in cycle.scores.best.tolist()}
