@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from small import Json, node, pod
 
 import kschedctl
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import Code, Rejection
+from kschedctl.studies.why.words import _WORDS
 
 
 def explained(*objects: Json) -> Json:
@@ -42,6 +46,18 @@ def test_memory_is_in_bytes() -> None:
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": "16Gi"}
     found = data(explained(node("n1"), asking), "NodeResourcesFit")
     assert (found["requested"], found["offered"]) == (16 * 2**30, 8 * 2**30)
+
+
+def test_room_that_a_nominated_pod_will_take_is_not_free() -> None:
+    """Of the 4 cores of n1 the nominated pod has 3 coming."""
+    nominated = pod("first", cpu="3")
+    nominated["status"] = {"nominatedNodeName": "n1"}
+    found = data(explained(node("n1"), nominated, pod("p", cpu="2")), "NodeResourcesFit")
+    assert (found["free"], found["nominated"]) == (1000, True)
+
+
+def test_each_sort_of_fact_has_words() -> None:
+    assert set(_WORDS) == set(get_args(AnyFact))
 
 
 PORT = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"}
