@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import PodSpec, Toleration
-from kschedctl.api.tolerations import find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
-from kschedctl.lint.facts import CORDONED, REPELLING, Facts
+from kschedctl.lint.facts import Facts
 from kschedctl.lint.subject import Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
@@ -206,8 +206,8 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
     wanted = required_node_affinity(spec)
     expected = [
         wanted.match(node.metadata.labels, node.metadata.name)
-        and find_untolerated(node.spec.taints, tolerated, REPELLING) is None
-        and (not node.spec.unschedulable or find_untolerated((CORDONED,), tolerated) is None)
+        and find_untolerated(node.spec.taints, tolerated, HARD_EFFECTS) is None
+        and (not node.spec.unschedulable or find_untolerated((UNSCHEDULABLE,), tolerated) is None)
         for node in facts.view.nodes.objects
     ]
     assert facts.eligible(workload).tolist() == expected
