@@ -11,6 +11,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 
@@ -136,7 +137,7 @@ class Cluster:
     pod_groups: tuple[api.PodGroup, ...] = ()
     configuration: Mapping[str, Any] | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
-    kube_version: str = "1.36"
+    kube_version: str = KUBE_VERSION
     admit: bool = False
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
@@ -161,11 +162,13 @@ class Cluster:
         other_builds: bool = False,
         *,
         assume_complete: bool = True,
+        kube_version: str = KUBE_VERSION,
     ) -> Self:
         """From documents as kubectl prints them, Lists included; kinds that scheduling does not read are skipped.
 
         They are taken as all that there is; without ``assume_complete`` only Lists cover the kinds that they hold.
-        Raises InputError for a document whose fields have the wrong type.
+        ``kube_version``: of the scheduler that is replayed, a minor (its newest patch) or a release such as
+        ``v1.34.1-eks-…``. Raises InputError for a document whose fields have the wrong type.
         """
         documents = list(objects)
         found: dict[str, list[api.Struct]] = {}
@@ -176,6 +179,7 @@ class Cluster:
         gates = feature_gates or {}
         gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
         settings = {"feature_gates": gates, "admit": admit, "other_builds": other_builds, "gaps": gaps}
+        settings["kube_version"] = kube_version
         return cls.of(found, configuration=config, **settings)
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:

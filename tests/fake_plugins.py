@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.kube_version import NEWEST, KubeVersion
 from kschedctl.scheduler.framework import SKIP, Code, PluginError, PreFilterResult, PreScoreResult, Rejection, Status
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -27,6 +28,7 @@ class FakeFramework:
 
     plugins: Mapping[str, list[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
+    release: KubeVersion = NEWEST
 
     @property
     def profile(self) -> Any:

@@ -811,7 +811,7 @@ class NodeAllocatableResourceMapping(Struct, frozen=True):
 
 
 class Device(Struct, frozen=True):
-    """``basic`` is where v1beta1 has all but the name; it is read into the other fields."""
+    """``basic`` is where v1beta1 and v1alpha3 have all but the name; it is read into the other fields."""
 
     name: str = ""
     attributes: dict[str, DeviceAttribute] = {}
@@ -826,12 +826,19 @@ class Device(Struct, frozen=True):
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
     node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] = {}
-    basic: Device | None = None
+    basic: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.basic is not None:
+            capacity = {name: _capacity(found) for name, found in (self.basic.get("capacity") or {}).items()}
+            basic = msgspec.convert(self.basic | {"capacity": capacity}, Device)
             for field in self.__struct_fields__[1:]:
-                msgspec.structs.force_setattr(self, field, getattr(self.basic, field))
+                msgspec.structs.force_setattr(self, field, getattr(basic, field))
+
+
+def _capacity(found: Any) -> Any:
+    """v1alpha3 has the quantity where later versions have an object."""
+    return found if isinstance(found, dict) else {"value": found}
 
 
 class ResourcePool(Struct, frozen=True):

@@ -20,6 +20,7 @@ class Options(NamedTuple):
     """What counts; the defaults are those of kube-scheduler v1.36 for the pods that a node holds.
 
     ``non_missing``: container requests to assume where a container names none, resource by resource.
+    ``sidecar_ports``: the host ports of restartable init containers count too.
     """
 
     use_status: bool = True
@@ -28,6 +29,7 @@ class Options(NamedTuple):
     overhead: bool = True
     dra_node_allocatable: bool = False
     non_missing: Mapping[str, Quantity] = {}
+    sidecar_ports: bool = True
 
 
 def quantities(resources: Resources) -> Quantities:

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod, Resources, Struct
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
@@ -20,7 +21,6 @@ from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.quantities import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read

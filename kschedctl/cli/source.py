@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kschedctl import demo
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import Scope, Source, feature_gates
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     SUCCESS,
@@ -47,6 +48,9 @@ class FrameworkLike(Protocol):
 
     @property
     def profile(self) -> Any: ...
+
+    @property
+    def release(self) -> KubeVersion: ...
 
     def at(self, point: str) -> list[Plugin]: ...
 

@@ -7,9 +7,10 @@ for those of other packages alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.extension_points import points_by_methods
@@ -30,6 +31,8 @@ class DeclaredPlugin:
     ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
     with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
     ``args_type``: its arguments; None where it has none.
+    ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
+    in which it is a default plugin; ``points_since``: the first in which it runs at a point, where that came later.
     """
 
     name: str
@@ -41,6 +44,10 @@ class DeclaredPlugin:
     gated_kinds: ClassVar[Mapping[str, str]] = {}
     kinds_matter_to: ClassVar[PodTrait | None] = None
     args_type: ClassVar[type[Struct] | None] = None
+    since: ClassVar[int] = OLDEST_MINOR
+    until: ClassVar[int | None] = None
+    default_until: ClassVar[int | None] = None
+    points_since: ClassVar[Mapping[str, int]] = {}
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self:
@@ -61,6 +68,10 @@ class Declaration:
     kinds_matter_to: PodTrait | None = None
     args_type: type[Struct] | None = None
     make: Factory | None = None
+    since: int = OLDEST_MINOR
+    until: int | None = None
+    default_until: int | None = None
+    points_since: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
@@ -74,7 +85,22 @@ class Declaration:
             plugin.kinds_matter_to,
             plugin.args_type,
             plugin.make,
+            plugin.since,
+            plugin.until,
+            plugin.default_until,
+            plugin.points_since,
         )
+
+    def at(self, minor: int) -> Declaration | None:
+        """What it is in a minor version, None in one that does not have it."""
+        if not self.since <= minor <= (self.until or minor):
+            return None
+        points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
+        return self if points == self.points else replace(self, points=points)
+
+    def is_default(self, gates: FeatureGates) -> bool:
+        """Whether a profile that names no plugins has it."""
+        return gates.minor <= (self.default_until or gates.minor) and (self.gate is None or gates.enabled(self.gate))
 
     @property
     def all_kinds(self) -> tuple[str, ...]:

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
+
+ABSENT_COUNT = ByVersion(
+    "whether the message counts nodes that PreFilter plugins left out", (("", False), ("1.32", True)), "#126022"
+)
 
 
 def fit_error(cycle: Cycle, post_filter: str = "") -> str:
@@ -37,6 +42,6 @@ def reason_counts(cycle: Cycle) -> Counter[str]:
     """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
     found = cycle.filter.reason_counts(cycle.considered)
     absent = int((~cycle.considered).sum())
-    if absent:
+    if absent and ABSENT_COUNT.at(cycle.framework.release):
         found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return found

@@ -6,6 +6,7 @@ Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/con
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
@@ -55,15 +56,19 @@ PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
         "GangScheduling",
         frozenset({"preEnqueue", "permit"}),
         gate="GangScheduling",
+        since=35,
         kinds=("PodGroup",),
         kinds_matter_to=IS_GROUPED,
     ),
-    Declaration("TopologyPlacementGenerator", frozenset({"placementGenerate"}), gate="TopologyAwareWorkloadScheduling"),
+    Declaration(
+        "TopologyPlacementGenerator", frozenset({"placementGenerate"}), gate="TopologyAwareWorkloadScheduling", since=36
+    ),
     Declaration(
         "PodGroupPodsCount",
         frozenset({"placementScore"}),
         default_weight=1,
         gate="TopologyAwareWorkloadScheduling",
+        since=36,
     ),
 )
 """The class of each, or what is to be known of one that is not replayed."""
@@ -71,7 +76,13 @@ PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
 IN_TREE: Mapping[str, Declaration] = {
     plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.of(plugin) for plugin in PLUGINS
 }
-"""In-tree plugin -> what it declares, in default order."""
+"""In-tree plugin of any version -> what it declares, in default order."""
 
 ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TREE.items() if each.args_type}
 """In-tree plugin -> its arguments; the others have none."""
+
+
+@cache
+def in_tree(minor: int) -> Mapping[str, Declaration]:
+    """The in-tree plugins of a minor version, in default order."""
+    return {name: found for name, each in IN_TREE.items() if (found := each.at(minor)) is not None}

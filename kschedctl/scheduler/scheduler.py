@@ -21,7 +21,8 @@ from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
+from kschedctl.scheduler.registry import IN_TREE, in_tree
 from kschedctl.scheduler.third_party import third_party_plugins
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -38,8 +39,8 @@ class Framework:
     where others than in-tree ones are not.
     """
 
-    def __init__(self, profile: Profile, gates: FeatureGates, declared: Mapping[str, Declaration] = IN_TREE) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, gates: FeatureGates, declared: Mapping[str, Declaration]) -> None:
+        self.profile, self.release = profile, gates.release
         enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
             name: plugin.make(profile.args.get(name), gates)
@@ -93,7 +94,7 @@ class Scheduler:
         self._frameworks: dict[str, Framework] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
         others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
-        self._declared: Mapping[str, Declaration] = {**IN_TREE, **others}
+        self._declared: Mapping[str, Declaration] = {**in_tree(self.gates.minor), **others}
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
@@ -136,6 +137,7 @@ def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
             pod_level=gates.enabled("PodLevelResources"),
             pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
             dra_node_allocatable=gates.enabled("DRANodeAllocatableResources"),
+            sidecar_ports=SIDECAR_PORTS.at(gates.release),
         ),
         merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
         merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")

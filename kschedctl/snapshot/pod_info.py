@@ -125,7 +125,7 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        sidecars = filter(is_sidecar, self.spec.init_containers)
+        sidecars = filter(is_sidecar, self.spec.init_containers if self.options.sidecar_ports else ())
         return tuple(
             HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *self.spec.containers)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.commands.lint import CLEAN, FOUND, Shown, signed
 from kschedctl.cli.options import (
@@ -29,7 +30,7 @@ from kschedctl.lint.rule import Severity
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
-from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, FeatureGates
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 EXAMPLES = (

@@ -6,12 +6,12 @@ import logging
 from dataclasses import replace
 
 import kschedctl
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import connection
 from kschedctl.errors import ClusterError, without_user
 from kschedctl.reports.version import ClusterVersion, Version
-from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 
 EXAMPLES = (
     "kschedctl version",

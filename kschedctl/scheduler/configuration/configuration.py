@@ -26,7 +26,7 @@ from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_pr
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.registry import in_tree
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Declaration] = {}
@@ -101,7 +101,7 @@ def _profile(
     if enabled and (errors := list(args["NodeResourcesFit"].errors(gates))):
         raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
-    registry = {name: declared.points for name, declared in {**IN_TREE, **others}.items()}
+    registry = {name: declared.points for name, declared in {**in_tree(gates.minor), **others}.items()}
     args |= {name: _typed(name, args.get(name), declared.args_type) for name, declared in others.items()}
     try:
         return build_profile(

@@ -5,16 +5,13 @@ Upstream: pkg/features/kube_features.go (v1.36: specs and dependencies) and comp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
 from kschedctl.errors import ConfigurationError
-
-KUBE_VERSION = "1.36"
-OLDEST_MINOR, NEWEST_MINOR = 30, 36
 
 SPECS: dict[str, str] = {
     "ContainerRestartRules": "1.34 alpha, 1.35 beta on",
@@ -129,13 +126,21 @@ class FeatureGates:
         return self._states[name]
 
     @cached_property
-    def minor(self) -> int:
-        """36 for 1.36."""
-        match = re.match(r"v?1\.(\d{1,3})(?!\d)", self.version)
-        if not match or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
+    def release(self) -> KubeVersion:
+        """The version in numbers."""
+        try:
+            found = KubeVersion.parse(self.version)
+        except ValueError:
+            found = KubeVersion(0)
+        if not OLDEST_MINOR <= found.minor <= NEWEST_MINOR:
             supported = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
             raise ConfigurationError(f"Kubernetes version {self.version!r} is not supported", hint=supported)
-        return int(match[1])
+        return found
+
+    @property
+    def minor(self) -> int:
+        """36 for 1.36."""
+        return self.release.minor
 
     @cached_property
     def _states(self) -> dict[str, bool]:

@@ -17,7 +17,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.strict_decoding import Int32
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.registry import in_tree
 
 MAX_INT64 = 2**63 - 1
 
@@ -116,8 +116,8 @@ def default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
     """The plugins of a profile that names none, in order, for all points that they implement."""
     return tuple(
         PluginEntry(name, declared.default_weight)
-        for name, declared in IN_TREE.items()
-        if declared.gate is None or gates.enabled(declared.gate)
+        for name, declared in in_tree(gates.minor).items()
+        if declared.is_default(gates)
     )
 
 

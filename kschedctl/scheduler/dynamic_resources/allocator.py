@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceTaint, DeviceToleration
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.scheduler.dynamic_resources import capacity
@@ -67,6 +68,9 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
 
 
+NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
+
+
 class At(NamedTuple):
     """Where the search stands: the claim, its request, and which of the request's alternatives."""
 
@@ -82,7 +86,7 @@ class Search:
         self.inventory, self.features, self.state = inventory, inventory.features, inventory.state
         self.row, self.claims = row, claims
         self.pools = inventory.pools(row)
-        self.places = [(pool, device) for pool in self.pools if pool.usable for device in pool.devices]
+        self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         self.interchangeable = not any(device.consumes for _, device in self.places)
         self.every: dict[At, list[tuple[Pool, PooledDevice]]] = {}
         self.constraints: list[list[Constraint]] = []
@@ -176,7 +180,7 @@ class Search:
     def _devices(self, at: At, have: int = 0, start: int = 0) -> bool:
         """The devices of a request from the ``have``-th on; those before place ``start`` were tried before."""
         number, every = self._number(at), self.every.get(at)
-        if every is not None and not every:
+        if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
             return self._request(at.claim, at.request + 1)

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
 from kschedctl.api.ownership import controller_of
+from kschedctl.scheduler.dynamic_resources.features import Features
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 EXACT_COUNT, ALL = "ExactCount", "All"
@@ -21,6 +23,15 @@ CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = "resourceclaim not available on the node"
 NOT_FOUND = 'could not find ResourceClaim "{}"'
 UNSUPPORTED = "none of the supported fields are set"
+
+
+NOT_OWNER = ByVersion(
+    "what is said of a claim that was made for another pod",
+    (
+        ("", "ResourceClaim {} was not created for pod {} (pod is not owner)"),
+        ("1.36", "ResourceClaim {} was not created for Pod {} (Pod is not owner)"),
+    ),
+)
 
 
 class ClaimError(Exception):
@@ -50,9 +61,9 @@ def key(claim: ResourceClaim) -> str:
 
 
 def pod_claims(
-    pod: Pod, claims: Mapping[str, ResourceClaim], pod_groups: bool = False
+    pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """The pod's name for each of its claims, and the claim. ``pod_groups``: claims of its group are its own too.
+    """The pod's name for each of its claims, and the claim. With workload_claims those of its group are its own too.
 
     Claims that intentionally were not generated are left out. Raises ClaimError.
     """
@@ -67,7 +78,7 @@ def pod_claims(
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
         if reference.resource_claim_name is None:
-            _check_owner(pod, claim, pod_groups)
+            _check_owner(pod, claim, features)
         yield reference.name, claim
 
 
@@ -83,17 +94,17 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
     raise ClaimError(f'pod "{pod.key}": {NOT_CREATED_YET}')
 
 
-def _check_owner(pod: Pod, claim: ResourceClaim, pod_groups: bool) -> None:
+def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
     controller = controller_of(claim.metadata)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
     group = pod_group(pod)
-    whose = "Pod is not owner"
-    if pod_groups and group:
+    if features.workload_claims and group:
         if controller and (controller.kind, controller.name) == ("PodGroup", group):
             return
         whose = f"neither Pod nor PodGroup {group} is the owner"
-    raise ClaimError(f"ResourceClaim {key(claim)} was not created for Pod {pod.key} ({whose})")
+        raise ClaimError(f"ResourceClaim {key(claim)} was not created for Pod {pod.key} ({whose})")
+    raise ClaimError(NOT_OWNER.at(features.release).format(key(claim), pod.key))
 
 
 def pod_group(pod: Pod) -> str | None:

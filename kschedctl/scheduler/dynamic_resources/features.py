@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+
+NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
+    "the features of which one makes DynamicResources run its newer allocator",
+    (
+        ("", ()),
+        ("1.34", ("device_status", "binding_conditions", "consumable_capacity")),
+        ("1.35", ("binding_conditions", "consumable_capacity")),
+    ),
+)
+CHECKS_ADMIN_ACCESS = ByVersion(
+    "whether adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True))
+)
 
 
 class Features(NamedTuple):
@@ -21,12 +34,14 @@ class Features(NamedTuple):
     extended_resource: bool = True
     node_allocatable: bool = False
     workload_claims: bool = False
+    device_status: bool = True
+    release: KubeVersion = NEWEST
 
     @classmethod
     def of(cls, gates: FeatureGates) -> Features:
         on = gates.enabled
         return cls(
-            admin_access=on("DRAAdminAccess"),
+            admin_access=on("DRAAdminAccess") or not CHECKS_ADMIN_ACCESS.at(gates.release),
             prioritized_list=on("DRAPrioritizedList"),
             partitionable_devices=on("DRAPartitionableDevices"),
             device_taints=on("DRADeviceTaints"),
@@ -37,12 +52,18 @@ class Features(NamedTuple):
             extended_resource=on("DRAExtendedResource"),
             node_allocatable=on("DRANodeAllocatableResources"),
             workload_claims=on("DRAWorkloadResourceClaims"),
+            device_status=on("DRAResourceClaimDeviceStatus"),
+            release=gates.release,
         )
 
     @property
-    def stable_allocator(self) -> bool:
-        """Without these two the scheduler runs its older allocator, which knows no distinctAttribute."""
-        return not (self.binding_conditions or self.consumable_capacity)
+    def newer_allocator(self) -> bool:
+        """Whether it runs the allocator that knows distinctAttribute and heeds requests for capacity.
+
+        Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
+        """
+        needed = NEWER_ALLOCATOR.at(self.release)
+        return any(getattr(self, feature) for feature in needed)
 
 
 DEFAULT_FEATURES = Features()

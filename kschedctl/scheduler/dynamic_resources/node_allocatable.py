@@ -171,7 +171,7 @@ def _check_referenced(evaluation: Evaluation, statuses: tuple[NodeAllocatableRes
     pod, inventory = evaluation.pod, evaluation.inventory
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     referenced = {claim.name for container in containers for claim in container.resources.claims}
-    claims = pod_claims(pod, inventory.claims, inventory.features.workload_claims)
+    claims = pod_claims(pod, inventory.claims, inventory.features)
     used = {claim.metadata.name for name, claim in claims if name in referenced}
     for name in sorted(status.resource_claim_name for status in statuses):
         if name not in used:

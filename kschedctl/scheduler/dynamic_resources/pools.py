@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import parse
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId
+from kschedctl.scheduler.dynamic_resources.features import Features
 
 PoolId = tuple[str, str]
 """Driver and name."""
@@ -54,9 +57,10 @@ class IndexedSlice:
 class Pool:
     """What one node sees of a pool: the ``devices`` for it in the order of the search.
 
-    From an ``incomplete`` one, or one that is ``invalid`` for a reason, nothing is allocated. ``counters`` are there
-    for all its devices, of which ``consumers``, also those that the node does not see, take some when allocated. Nodes
-    whose pools have equal ``shape``, and have the same allocated of them, are alike for the search.
+    From one that is ``invalid`` for a reason nothing is allocated, nor from an ``incomplete`` one since 1.35.
+    ``counters`` are there for all its devices, of which ``consumers``, also those that the node does not see, take some
+    when allocated. Nodes whose pools have equal ``shape``, and have the same allocated of them, are alike for the
+    search.
     """
 
     id: PoolId
@@ -120,12 +124,20 @@ def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
     return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
 
 
-def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], partitionable: bool) -> Pool | None:
+INCOMPLETE = ByVersion(
+    "devices of a pool of which a node does not see all slices", (("", "can be allocated"), ("1.35", "cannot be"))
+)
+
+
+def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], features: Features) -> Pool | None:
     """The pool of which a node sees these slices, of ``everything`` that has been published of it.
 
     None when the driver is replacing it by a newer generation of which the node sees nothing yet.
     """
-    seen = newest(seen)
+    seen, partitionable = newest(seen), features.partitionable_devices
+    if INCOMPLETE.at(features.release) == "can be allocated":
+        missing = len(seen) != seen[0].slice.spec.pool.resource_slice_count
+        return replace_fields(_complete(_by_name(seen), [], partitionable), incomplete=missing)
     first = seen[0].slice.spec.pool
     others: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:
@@ -136,7 +148,11 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
             return Pool(seen[0].pool, incomplete=True)
         named = {piece.slice.metadata.name for piece in seen}
         others = [piece for piece in current if piece.slice.metadata.name not in named]
-    return _complete(sorted(seen, key=lambda piece: piece.slice.metadata.name), others, partitionable)
+    return _complete(_by_name(seen), others, partitionable)
+
+
+def _by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
+    return sorted(slices, key=lambda piece: piece.slice.metadata.name)
 
 
 def _complete(seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], partitionable: bool) -> Pool:

@@ -35,7 +35,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 def own_claims(info: PodInfo, inventory: Inventory) -> tuple[ResourceClaim, ...]:
     """The pod's claims in order. Raises ClaimError."""
-    found = pod_claims(info.pod, inventory.claims, inventory.features.workload_claims)
+    found = pod_claims(info.pod, inventory.claims, inventory.features)
     return tuple(claim for _, claim in found)
 
 

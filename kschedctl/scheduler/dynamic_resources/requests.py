@@ -85,7 +85,7 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
     """Check a claim as the allocator does before it looks at devices. Raises AllocationError."""
     requests = tuple(_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
-        distinct = constraint.distinct_attribute is not None and not features.stable_allocator
+        distinct = constraint.distinct_attribute is not None and features.newer_allocator
         if constraint.match_attribute is None and not distinct:
             raise AllocationError(
                 f"claim {key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
@@ -101,7 +101,7 @@ def _alternatives(
         raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
     subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
     parent = request.name if request.first_available else ""
-    if not (features.consumable_capacity or features.stable_allocator):
+    if features.newer_allocator and not features.consumable_capacity:
         for sub in subrequests:
             if sub.capacity is not None:
                 what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"

@@ -111,7 +111,7 @@ class VisibleDevices:
         if indices not in self._pools:
             seen = [self.devices.slices[index] for index in indices]
             everything = self.devices.by_pool[seen[0].pool]
-            self._pools[indices] = build_pool(seen, everything, self.devices.features.partitionable_devices)
+            self._pools[indices] = build_pool(seen, everything, self.devices.features)
         return self._pools[indices]
 
     @cached_property

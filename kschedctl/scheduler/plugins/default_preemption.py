@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class DefaultPreemption(DeclaredPlugin):
 
     name = "DefaultPreemption"
     kinds = ("PodDisruptionBudget",)
+    points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it
     args_type = DefaultPreemptionArgs
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:

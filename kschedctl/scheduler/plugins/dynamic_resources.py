@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
@@ -46,6 +47,10 @@ DELETED = "deletion of ResourceClaim completed"
 UNRESERVED = "ResourceClaim unreserved for PodGroup"
 STILL_NOT_SCHEDULABLE = "still not schedulable"
 
+SILENT_WITHOUT_CLAIMS = ByVersion(
+    "whether PostFilter says nothing of a pod without resource claims", (("", False), ("1.33", True), ("1.34", False))
+)
+
 
 class DynamicResources(DeclaredPlugin):
     """Rejects nodes on which the pod's claims cannot be allocated, or cannot be used; prefers those with the devices
@@ -55,6 +60,7 @@ class DynamicResources(DeclaredPlugin):
     """
 
     name = "DynamicResources"
+    points_since: ClassVar[Mapping[str, int]] = {"score": 35}  # #134711: alternatives of a request
     points = ("preBind",)
     default_weight = 2
     gate = "DynamicResourceAllocation"
@@ -113,6 +119,8 @@ class DynamicResources(DeclaredPlugin):
 
     def post_filter(self, cycle: Any) -> PostFilterResult:
         """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
+        if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
+            return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if not _was_asked(cycle.pre_filter, self.name):
             raise PluginError("not found")
         evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state

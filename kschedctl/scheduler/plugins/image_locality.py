@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 _MEBIBYTE = 1024 * 1024
+COUNTED = ByVersion(
+    "the images that count",
+    (("", "of containers"), ("1.36", "of containers and of image volumes")),
+    "#130231",
+)
 MIN_THRESHOLD = 23 * _MEBIBYTE
 MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
@@ -27,9 +34,17 @@ class ImageLocality(DeclaredPlugin):
     default_weight = 1
     reads = Reads.NODES
 
+    def __init__(self, version: KubeVersion = NEWEST) -> None:
+        self.with_volumes = "volumes" in COUNTED.at(version)
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.release)
+
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         containers = (*info.spec.init_containers, *info.spec.containers)
-        images = [c.image for c in containers] + [v.image.reference for v in info.spec.volumes if v.image]
+        volumes = info.spec.volumes if self.with_volumes else ()
+        images = [c.image for c in containers] + [v.image.reference for v in volumes if v.image]
         names = [normalized_image_name(image) for image in images]
         held = np.zeros(len(view.nodes), np.int64)
         for found in view.nodes.images(names):

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PodSpec
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -16,7 +17,14 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-REASON = "node(s) didn't match Pod's required features"
+REASON = ByVersion(
+    "the reason for features that a node does not declare",
+    (
+        ("", "node declared features check failed - unsatisfied requirements: {}"),
+        ("1.36", "node(s) didn't match Pod's required features"),
+    ),
+    "#136042",
+)
 
 
 class NodeDeclaredFeatures(DeclaredPlugin):
@@ -27,14 +35,15 @@ class NodeDeclaredFeatures(DeclaredPlugin):
 
     name = "NodeDeclaredFeatures"
     gate = "NodeDeclaredFeatures"
+    since = 35
     reads = Reads.NODES
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
+    def __init__(self, enabled: bool, version: KubeVersion = NEWEST) -> None:
+        self.enabled, self.reason = enabled, REASON.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        return cls(gates.enabled("NodeDeclaredFeatures"))
+        return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         needed = required_features(info.spec)
@@ -45,13 +54,11 @@ class NodeDeclaredFeatures(DeclaredPlugin):
             return
         needed = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
         declared, which = view.nodes.declared_features
-        lacking = np.array([not needed <= set(features) for features in declared], np.bool_)
-        yield Rejection(
-            lacking[which],
-            Code.UNRESOLVABLE,
-            REASON,
-            lambda row: FeaturesNotDeclared(tuple(sorted(needed - set(declared[which[row]])))),
-        )
+        lacking = [tuple(sorted(needed - set(features))) for features in declared]
+        reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in lacking]
+        for reason in dict.fromkeys(filter(None, reasons)):
+            refused = np.array([each == reason for each in reasons], np.bool_)[which]
+            yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(lacking[which[row]]))
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
@@ -15,6 +16,11 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
 
+SIDECAR_PORTS = ByVersion(
+    "whether host ports of restartable init containers count",
+    (("", False), ("1.33.6 1.34", True)),
+    "#132040, brought back by #133390",
+)
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedAllocationArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -22,6 +23,17 @@ CRASH = (
     " selectors (nil CEL cache); its scores here are what they should be"
 )
 
+FORMULA = ByVersion(
+    "what NodeResourcesBalancedAllocation scores",
+    (("", "balance with the pod"), ("1.36", "balance with the pod beside that without it")),
+    "#135573",
+)
+BEST_EFFORT = ByVersion(
+    "whether it scores pods that request none of the resources",
+    (("", True), ("1.33", False)),
+    "#130260",
+)
+
 
 class NodeResourcesBalancedAllocation(DeclaredPlugin):
     """Prefers nodes on which the pod makes the utilizations of the resources more alike: 50 worse, 75 same, 100 better.
@@ -34,24 +46,32 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
     args_type = NodeResourcesBalancedAllocationArgs
     reads = Reads.OWN_ROW
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(
+        self,
+        args: NodeResourcesBalancedAllocationArgs,
+        features: Features = DEFAULT_FEATURES,
+        version: KubeVersion = NEWEST,
+    ) -> None:
         self.resources, self.features = args.resources, features
+        self.compares, self.best_effort = "without" in FORMULA.at(version), BEST_EFFORT.at(version)
 
     @classmethod
     def make(cls, args: NodeResourcesBalancedAllocationArgs, gates: FeatureGates) -> Self:
-        return cls(args, Features.of(gates))
+        return cls(args, Features.of(gates), gates.release)
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
         requests = pod_amounts(info, self.resources, info.options)
-        return PreScoreResult(requests) if any(requests) else PRE_SCORE_SKIP
+        return PreScoreResult(requests) if any(requests) or self.best_effort else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
         requests = pod_amounts(info, self.resources, info.options) if state is None else state
-        if not any(requests):
+        if not (any(requests) or self.best_effort):
             return np.zeros(len(rows), np.int64)
         usage = Usage(view, view.requested, view.requests)
         devices = DeviceBackedResources(view, self.features)
         requested, used, allocatable = node_usage(self.resources, requests, usage, rows, devices)
+        if not self.compares:
+            return _balance(requested, allocatable)
         both = _balance(np.concatenate((requested, used)), np.concatenate((allocatable, allocatable)))
         after, before = both[: len(rows)], both[len(rows) :]
         half = MAX_NODE_SCORE // 2

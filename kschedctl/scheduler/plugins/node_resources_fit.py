@@ -9,6 +9,7 @@ import numpy as np
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -22,6 +23,14 @@ from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 TOO_MANY_PODS = "Too many pods"
+TOO_LARGE = ByVersion(
+    "the code for a request that is larger than the node",
+    (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
+    "#131345",
+)
+SCORES_DEVICES = ByVersion(
+    "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
+)
 
 
 class NodeResourcesFit(DeclaredPlugin):
@@ -37,13 +46,17 @@ class NodeResourcesFit(DeclaredPlugin):
     args_type = NodeResourcesFitArgs
     reads = Reads.OWN_ROW
 
-    def __init__(self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES) -> None:
+    def __init__(
+        self, args: NodeResourcesFitArgs, features: Features = DEFAULT_FEATURES, version: KubeVersion = NEWEST
+    ) -> None:
         self.args, self.features = args, features
+        self.too_large = TOO_LARGE.at(version)
+        self.scored = features._replace(extended_resource=features.extended_resource and SCORES_DEVICES.at(version))
         self.strategy = args.scoring_strategy
 
     @classmethod
     def make(cls, args: NodeResourcesFitArgs, gates: FeatureGates) -> Self:
-        return cls(args, Features.of(gates))
+        return cls(args, Features.of(gates), gates.release)
 
     def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult:
         return PreFilterResult(state=info.incoming_requests)
@@ -68,7 +81,7 @@ class NodeResourcesFit(DeclaredPlugin):
         devices = DeviceBackedResources(view, self.features)
         for name, request in requests.items():
             if request > 0 and not self._ignored(name):
-                yield from _insufficient(name, request, usage, devices.backs(name))
+                yield from self._insufficient(name, request, usage, devices.backs(name))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult:
         return PreScoreResult(self._requests(info))
@@ -76,7 +89,7 @@ class NodeResourcesFit(DeclaredPlugin):
     def score(self, info: PodInfo, view: NodeView, state: Any, rows: Rows) -> Scores:
         requests = self._requests(info) if state is None else state
         usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
-        devices = DeviceBackedResources(view, self.features)
+        devices = DeviceBackedResources(view, self.scored)
         requested, _, allocatable = node_usage(self.strategy.resources, requests, usage, rows, devices)
         return STRATEGIES[self.strategy.type](self.strategy, requested, allocatable)
 
@@ -93,25 +106,24 @@ class NodeResourcesFit(DeclaredPlugin):
             return False
         return name in self.args.ignored_resources or name.partition("/")[0] in self.args.ignored_resource_groups
 
+    def _insufficient(self, name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
+        """One rejection for the nodes that are too small, one for those that are too full.
 
-def _insufficient(name: str, request: int, usage: Usage, from_devices: bool) -> Iterator[Rejection]:
-    """One rejection for the nodes that are too small, one for those that are too full.
+        ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
+        """
+        column = usage.of(name)
+        lacking = request - (column.allocatable - column.used)
+        short = lacking > 0
+        if from_devices:
+            short &= column.allocatable > 0
+        if not short.any():
+            return
+        small = request > column.allocatable
+        largest = int(column.allocatable.max())
 
-    ``from_devices``: nodes that offer none of the resource may have it as devices, which DynamicResources looks at.
-    """
-    column = usage.of(name)
-    lacking = request - (column.allocatable - column.used)
-    short = lacking > 0
-    if from_devices:
-        short &= column.allocatable > 0
-    if not short.any():
-        return
-    small = request > column.allocatable
-    largest = int(column.allocatable.max())
+        def fact(row: int) -> Insufficient:
+            offered = int(column.allocatable[row])
+            return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
 
-    def fact(row: int) -> Insufficient:
-        offered = int(column.allocatable[row])
-        return Insufficient(name, request, max(offered - int(column.used[row]), 0), offered, largest)
-
-    for mask, code in ((small, Code.UNRESOLVABLE), (~small, Code.UNSCHEDULABLE)):
-        yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))
+        for mask, code in ((small, self.too_large), (~small, Code.UNSCHEDULABLE)):
+            yield Rejection(mask & short, code, f"Insufficient {name}", fact, lacking.astype(np.float64))

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Taint
 from kschedctl.api.tolerations import tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -19,7 +20,11 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import first_untolerated
 from kschedctl.snapshot.pod_info import PodInfo
 
-REASON = "node(s) had untolerated taint(s)"
+REASON = ByVersion(
+    "the reason for an untolerated taint",
+    (("", "node(s) had untolerated taint {{{key}: {value}}}"), ("1.34.2", "node(s) had untolerated taint(s)")),
+    "#134740, brought back by #135023",
+)
 SOFT_EFFECT = "PreferNoSchedule"
 
 
@@ -33,17 +38,19 @@ class TaintToleration(DeclaredPlugin):
     default_weight = 3
     reads = Reads.NODES
 
-    def __init__(self, comparison_operators: bool) -> None:
-        self.comparison_operators = comparison_operators
+    def __init__(self, comparison_operators: bool, version: KubeVersion = NEWEST) -> None:
+        self.comparison_operators, self.reason = comparison_operators, REASON.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        return cls(gates.enabled("TaintTolerationComparisonOperators"))
+        return cls(gates.enabled("TaintTolerationComparisonOperators"), gates.release)
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         untolerated, taint_set = first_untolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
-        refused = np.array([taint is not None for taint in untolerated], np.bool_)
-        yield Rejection(refused[taint_set], Code.UNRESOLVABLE, REASON, lambda row: _fact(untolerated[taint_set[row]]))
+        reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated]
+        for reason in dict.fromkeys(filter(None, reasons)):
+            refused = np.array([each == reason for each in reasons], np.bool_)[taint_set]
+            yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: _fact(untolerated[taint_set[row]]))
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import (
@@ -47,7 +48,14 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
-REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+REASON_NODE_CONFLICT = ByVersion(
+    "the reason for a volume that a node cannot reach",
+    (
+        ("", "node(s) had volume node affinity conflict"),
+        ("1.33", "node(s) didn't match PersistentVolume's node affinity"),
+    ),
+    "#129887",
+)
 REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -79,7 +87,13 @@ class VolumeBinding(DeclaredPlugin):
     args_type = VolumeBindingArgs
     reads = Reads.NODES
 
-    def __init__(self, shape: Sequence[UtilizationShapePoint] | None = None, attributes_class: bool = True) -> None:
+    def __init__(
+        self,
+        shape: Sequence[UtilizationShapePoint] | None = None,
+        attributes_class: bool = True,
+        version: KubeVersion = NEWEST,
+    ) -> None:
+        self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
         scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
         self.shape = [(point.utilization, point.score * scale) for point in shape or ()]
         self.attributes_class = attributes_class
@@ -87,7 +101,7 @@ class VolumeBinding(DeclaredPlugin):
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
         shape = args.shape if gates.enabled("StorageCapacityScoring") else None
-        return cls(shape, gates.enabled("VolumeAttributesClass"))
+        return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
@@ -114,7 +128,7 @@ class VolumeBinding(DeclaredPlugin):
             yield Rejection(mask, Code.ERROR, text)
         ok = ~volumes.failed()
         refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], AnyFact]], ...] = (
-            (volumes.node_conflict, REASON_NODE_CONFLICT, node_conflict),
+            (volumes.node_conflict, self.reason_node_conflict, node_conflict),
             (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
             (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),
             (volumes.missing, REASON_MISSING, missing),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
@@ -22,8 +24,17 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_DISK = "node(s) had no available disk"
-REASON_READ_WRITE_ONCE_POD = (
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+REASON_READ_WRITE_ONCE_POD = ByVersion(
+    "the reason for a ReadWriteOncePod claim in use",
+    (
+        ("", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
+        (
+            "1.34",
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by"
+            " another pod",
+        ),
+    ),
+    "#129145",
 )
 
 
@@ -46,6 +57,13 @@ class VolumeRestrictions(DeclaredPlugin):
     kinds = ("PersistentVolumeClaim",)
     kinds_matter_to = USES_DISKS
 
+    def __init__(self, version: KubeVersion = NEWEST) -> None:
+        self.reason_in_use = REASON_READ_WRITE_ONCE_POD.at(version)
+
+    @classmethod
+    def make(cls, args: None, gates: FeatureGates) -> Self:
+        return cls(gates.release)
+
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
 
@@ -66,7 +84,7 @@ class VolumeRestrictions(DeclaredPlugin):
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
         used = state.conflicts + _change(state.claims, view, delta) > 0
-        reason = REASON_READ_WRITE_ONCE_POD
+        reason = self.reason_in_use
         yield Rejection(used & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _user(info, state, view))
 
 

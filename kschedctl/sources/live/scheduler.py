@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.feature_gates import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
 

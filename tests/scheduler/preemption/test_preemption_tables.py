@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from plugin_cases import cases, pod_info, snapshot
 
+from kschedctl.api.kube_version import NEWEST
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
@@ -69,6 +70,7 @@ class TableFramework:
     """The plugins that a case names, at the extension points that it names them for."""
 
     profile = None
+    release = NEWEST
 
     def __init__(self, case: Json) -> None:
         real = Scheduler(Cluster()).framework("default-scheduler")

@@ -1,0 +1,66 @@
+"""Versions of Kubernetes, and what changed from one to the next: each change is written once, where its rule lives."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+OLDEST_MINOR, NEWEST_MINOR = 30, 36
+KUBE_VERSION = f"1.{NEWEST_MINOR}"
+NEWEST_PATCH = 999
+_VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+
+
+class KubeVersion(NamedTuple):
+    """A release; what follows on the numbers, such as a provider's own suffix, does not change the scheduler.
+
+    >>> KubeVersion.parse("v1.34.1-eks-3abc"), KubeVersion.parse("1.34") >= KubeVersion.parse("1.34.9")
+    (KubeVersion(minor=34, patch=1), True)
+    """
+
+    minor: int
+    patch: int = NEWEST_PATCH
+
+    @classmethod
+    def parse(cls, text: str) -> KubeVersion:
+        """From ``1.34``, which is its newest patch, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError."""
+        match = _VERSION.match(text)
+        if not match:
+            raise ValueError(text)
+        return cls(int(match[1]), NEWEST_PATCH if match[2] is None else int(match[2]))
+
+    def __str__(self) -> str:
+        return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"
+
+
+NEWEST = KubeVersion(NEWEST_MINOR)
+
+
+def reaches(version: KubeVersion, since: str) -> bool:
+    """Whether a version has what came with a release, or with the first of several that it was brought back to.
+
+    >>> [reaches(KubeVersion.parse(v), "1.30.7 1.31.3") for v in ("1.30.6", "1.30.7", "1.31.2", "1.31.3", "1.32.0")]
+    [False, True, False, True, True]
+    """
+    releases = [(int(minor), int(patch or 0)) for minor, patch in re.findall(r"1\.(\d+)(?:\.(\d+))?", since)]
+    return any(version >= release and (version.minor == release[0] or release == releases[-1]) for release in releases)
+
+
+@dataclass(frozen=True)
+class ByVersion(Generic[T]):
+    """Something that is not the same in all versions.
+
+    ``steps``: since which release what holds, oldest first; several releases where it was brought back to older minors
+    (``1.30.7 1.31.3``), none for what held before. ``upstream``: the change behind it.
+    """
+
+    what: str
+    steps: tuple[tuple[str, T], ...]
+    upstream: str = ""
+
+    def at(self, version: KubeVersion) -> T:
+        """What holds in a version."""
+        return next(value for since, value in reversed(self.steps) if not since or reaches(version, since))
