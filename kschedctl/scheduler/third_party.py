@@ -33,6 +33,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.reserve import RESERVED_KINDS
 
 ENTRY_POINTS = "kschedctl.plugins"
 """The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
@@ -207,8 +208,10 @@ def _leans(found: Any, *_: Any) -> Iterator[Lean]:
 
 
 def _changes(found: Any, *_: Any) -> Changes:
-    if not isinstance(found, Mapping) or not found.keys() <= FIELDS.keys():
+    if not isinstance(found, Mapping):
         raise TypeError(f"it answers with {_shown(found)}, not with a mapping of kinds to objects")
+    if others := sorted(map(str, found.keys() - RESERVED_KINDS)):
+        raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
     for each in (each for objects in found.values() for each in objects):
         if not isinstance(each, Struct):
             raise TypeError(f"it changes {type(each).__name__}, which is no object of kschedctl.api.objects")

@@ -224,7 +224,7 @@ def test_what_cannot_be_reserved_is_the_outcome() -> None:
     (outcome,) = reserving({"dearestNode": "error"}).run([0])
     assert (outcome.verdict, outcome.row) == ("Error", -1)
     assert outcome.message == 'running Reserve plugin "Labelling": nothing left'
-    with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it answers with dict, not with a mapping"):
+    with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it changes ConfigMap; what is reserved"):
         reserving({"dearestNode": "ConfigMap"}).run([0])
 
 
