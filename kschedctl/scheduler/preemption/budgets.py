@@ -1,29 +1,89 @@
-"""PodDisruptionBudgets while pods are evicted and come back: how many disruptions each still allows.
+"""PodDisruptionBudgets: which pods they are about, and how many disruptions each allows while pods are evicted and come
+back.
 
-Upstream: pkg/controller/disruption (v1.36): what is allowed is by how much the healthy pods exceed those desired.
+Upstream: filterPodsWithPDBViolation in pkg/scheduler/framework/plugins/defaultpreemption,
+pkg/registry/core/pod/storage/eviction.go, and pkg/controller/disruption (v1.36): what is allowed is by how much the
+healthy pods exceed those desired.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.objects import PodDisruptionBudget
-from kschedctl.scheduler.preemption.dry_run import budgets_of
+from kschedctl.api.arrays import Bools
+from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
+from kschedctl.api.objects import PodDisruptionBudget, Struct
+from kschedctl.scheduler.preemption.candidates import Positions, turn
 from kschedctl.snapshot.fork import Fork
 
 
 class Budgets:
-    """The budgets of a fork, kept in its cluster. By ``namespace/name``."""
+    """The budgets of a fork, by ``namespace/name``. What they allow stands in their status, kept in the fork's objects.
+
+    Preemption and evictions do not agree about which pods a budget is about: to preemption an empty selector selects
+    none, and no selector selects pods without labels.
+    """
 
     def __init__(self, view: Fork) -> None:
         self.view = view
-        self._spare = {key_of(pdb): spare(pdb) for pdb in view.cluster.pod_disruption_budgets}
+        self._budgets = {key_of(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
+        self._selectors = view.objects.index("selectors of budgets", _selectors, "PodDisruptionBudget")
+        self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
+        self._of: dict[int, tuple[str, ...]] = {}
+        self._selecting: dict[int, tuple[str, ...]] = {}
+
+    def replaced(self, kind: str, found: Struct) -> None:
+        """Its status changed."""
+        if isinstance(found, PodDisruptionBudget):
+            self._budgets[key_of(found)] = found
 
     def of(self, position: int) -> tuple[str, ...]:
-        """The budgets that select a pod."""
-        return budgets_of(self.view, position) if self._spare else ()
+        """The budgets that preemption heeds for a pod."""
+        number = int(self.view.pods.info[position])
+        if number not in self._of:
+            self._of[number] = tuple(name for name in self._budgets if self._protected(name)[number])
+        return self._of[number]
+
+    def selecting(self, position: int) -> tuple[str, ...]:
+        """The budgets that an eviction of a pod has to heed."""
+        number = int(self.view.pods.info[position])
+        if number not in self._selecting:
+            selected = (name for name in self._budgets if self.selected(name)[number])
+            self._selecting[number] = tuple(selected)
+        return self._selecting[number]
+
+    def selected(self, budget: str) -> Bools:
+        """(T,): the infos that a budget selects; a selector that cannot be read selects nothing."""
+        namespace = self._budgets[budget].metadata.namespace
+        return self.view.pods.matching(self._selectors[budget], frozenset((namespace,)))
+
+    def _protected(self, budget: str) -> Bools:
+        """(T,): those that it protects from preemption."""
+        if self._selectors[budget].empty:
+            return np.zeros(len(self.view.pods.infos), np.bool_)
+        return self.selected(budget) & self.view.pods.labelled
+
+    def violations(self, pods: Positions) -> Bools:
+        """For pods sorted by node, each node's in the order of eviction: whether evicting it would break a budget.
+
+        Each node starts with every budget's status.disruptionsAllowed; pods whose disruption the API server has
+        recorded already are free.
+        """
+        violating = np.zeros(len(pods), np.bool_)
+        node, info = self.view.node[pods], self.view.pods.info[pods]
+        for name, pdb in self._budgets.items():
+            matched = self._protected(name)[info]
+            for pod in pdb.status.disrupted_pods:
+                position = self.view.pods.index.get(f"{pdb.metadata.namespace}/{pod}")
+                matched &= pods != (-1 if position is None else position)
+            evicted = np.flatnonzero(matched)
+            violating[evicted[turn(node[evicted]) >= pdb.status.disruptions_allowed]] = True
+        return violating
+
+    # -- while pods come and go ----------------------------------------------------------------------------------
 
     def allowed(self, budget: str) -> int:
         return max(self._spare[budget], 0)
@@ -37,20 +97,22 @@ class Budgets:
         self._change(positions, 1)
 
     def _change(self, positions: Iterable[int], by: int) -> None:
-        changed = {budget for position in positions for budget in self._count(position, by)}
-        if changed:
-            budgets = self.view.cluster.pod_disruption_budgets
-            found = [self._written(pdb) for pdb in budgets if key_of(pdb) in changed]
-            self.view.objects.replace({"PodDisruptionBudget": found})
+        changed: dict[str, None] = {}
+        for position in positions:
+            for budget in self.of(position):
+                self._spare[budget] += by
+                changed[budget] = None
+        written = (self._written(budget) for budget in changed)
+        self.view.objects.replace({"PodDisruptionBudget": list(written)})
 
-    def _count(self, position: int, by: int) -> tuple[str, ...]:
-        budgets = self.of(position)
-        for budget in budgets:
-            self._spare[budget] += by
-        return budgets
+    def _written(self, budget: str) -> PodDisruptionBudget:
+        pdb: PodDisruptionBudget = self._budgets[budget]
+        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.allowed(budget)))
 
-    def _written(self, pdb: PodDisruptionBudget) -> PodDisruptionBudget:
-        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.allowed(key_of(pdb))))
+
+def budgets(view: Fork) -> Budgets:
+    """The budgets of a fork, made on first use."""
+    return view.objects.follow(Budgets, lambda: Budgets(view))
 
 
 def key_of(pdb: PodDisruptionBudget) -> str:
@@ -62,3 +124,15 @@ def spare(pdb: PodDisruptionBudget) -> int:
     """By how many the healthy pods exceed those that the budget needs; negative when there are too few."""
     status = pdb.status
     return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
+
+
+def _selectors(found: Iterable[PodDisruptionBudget]) -> dict[str, Selector]:
+    return {key_of(pdb): _selector(pdb) for pdb in found}
+
+
+def _selector(pdb: PodDisruptionBudget) -> Selector:
+    """One that cannot be read selects nothing."""
+    try:
+        return from_label_selector(pdb.spec.selector)
+    except SelectorError:
+        return NOTHING

@@ -139,3 +139,8 @@ def choose(view: Fork, candidates: Candidates) -> BestCandidates:
     if len(left) > 1:
         decided_by = "a tie: any of them"
     return BestCandidates(left, decided_by)
+
+
+def turn(node: npt.NDArray[np.int32]) -> Positions:
+    """For sorted rows: how many of the same row come before each."""
+    return np.arange(len(node)) - np.searchsorted(node, node)

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.columns import NO_TIME
-from kschedctl.api.labels import SelectorError, from_label_selector
-from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.preemption.candidates import Candidates, Positions
+from kschedctl.scheduler.preemption.budgets import budgets
+from kschedctl.scheduler.preemption.candidates import Candidates, Positions, turn
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
@@ -94,7 +92,7 @@ class _Victims:
         self.view, self.pod, self.violating, self.holds_port = view, pod, violating, holds_port
         self.node = view.node[pod]
         self.info = view.pods.info[pod]
-        self.rank = _turn(self.node)
+        self.rank = turn(self.node)
         self.removed = np.ones(len(pod), np.bool_)
         self.time = np.arange(len(pod))
 
@@ -106,9 +104,9 @@ class _Victims:
         lower = pods.priority[pods.info] < cycle.info.priority
         pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
         pod = pod[_importance(view, pod)]
-        violating = pdb_violations(view, pod)
-        turn = np.lexsort((~violating, view.node[pod]))
-        pod, violating = pod[turn], violating[turn]
+        violating = budgets(view).violations(pod)
+        order = np.lexsort((~violating, view.node[pod]))
+        pod, violating = pod[order], violating[order]
         return cls(view, pod, violating, _holders(cycle)[pods.info[pod]])
 
     def on(self, nodes: Bools) -> _Victims:
@@ -151,11 +149,6 @@ class _Victims:
         self.time[which] = self.time.max() + 1 + np.arange(len(which))
 
 
-def _turn(node: npt.NDArray[np.int32]) -> Positions:
-    """For sorted rows: how many of the same row come before each."""
-    return np.arange(len(node)) - np.searchsorted(node, node)
-
-
 def _holders(cycle: Cycle) -> Bools:
     """(T,): the pods that hold a host port which the cycle's pod wants."""
     wanted = cycle.info.host_ports
@@ -174,39 +167,3 @@ def _importance(view: Fork, pods: Positions) -> Positions:
     start = view.pods.start[pods]
     late = np.where(start == NO_TIME, -order, order)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
-
-
-def pdb_violations(view: Fork, pods: Positions) -> Bools:
-    """For pods sorted by node, each node's in the order of eviction: whether evicting it would break a budget.
-
-    Each node starts with every budget's status.disruptionsAllowed; pods whose disruption the API server has recorded
-    already are free.
-    """
-    violating = np.zeros(len(pods), np.bool_)
-    node = view.node[pods]
-    for pdb in view.cluster.pod_disruption_budgets:
-        matched = _protected(view, pdb)[view.pods.info[pods]]
-        for name in pdb.status.disrupted_pods:
-            position = view.pods.index.get(f"{pdb.metadata.namespace}/{name}")
-            matched &= pods != (-1 if position is None else position)
-        evicted = np.flatnonzero(matched)
-        violating[evicted[_turn(node[evicted]) >= pdb.status.disruptions_allowed]] = True
-    return violating
-
-
-def budgets_of(view: Fork, position: int) -> tuple[str, ...]:
-    """The PodDisruptionBudgets that select a pod, as ``namespace/name``."""
-    kind = view.pods.info[position]
-    found = (pdb for pdb in view.cluster.pod_disruption_budgets if _protected(view, pdb)[kind])
-    return tuple(f"{pdb.metadata.namespace}/{pdb.metadata.name}" for pdb in found)
-
-
-def _protected(view: Fork, pdb: PodDisruptionBudget) -> Bools:
-    """(T,): the pods that a budget selects. An empty or unreadable selector, and pods without labels, match nothing."""
-    try:
-        selector = from_label_selector(pdb.spec.selector)
-    except SelectorError:
-        return np.zeros(len(view.pods.infos), np.bool_)
-    if selector.empty:
-        return np.zeros(len(view.pods.infos), np.bool_)
-    return view.pods.matching(selector, frozenset((pdb.metadata.namespace,))) & view.pods.labelled

@@ -17,7 +17,7 @@ from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.preemption.budgets import Budgets
+from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.reserve import release, reserve, reserving
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -68,7 +68,7 @@ class Simulation:
         self.view = scheduler.view.fork() if view is None else view
         percentage = scheduler.configuration.percentage_of_nodes_to_score
         self.placements = Placements(self.view, seed, Sampling(percentage) if sampling else None)
-        self.budgets = Budgets(self.view)
+        self.budgets = budgets(self.view)
         self.interrupted = False
         self.preemption = preemption
         self.gone: set[int] = set()

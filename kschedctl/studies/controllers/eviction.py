@@ -10,39 +10,27 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 from kschedctl.errors import InputError
 from kschedctl.scheduler.preemption.budgets import key_of, spare
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.rollout_limits import share
 
 MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
 
 
 class Evictions:
-    """The budgets of a simulation, and how many healthy pods each has. Pods are positions.
-
-    Unlike in preemption an empty selector selects every pod of the namespace.
-    """
+    """The budgets of a simulation, and how many healthy pods each has. Pods are positions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        view = simulation.view
-        self._budgets = {key_of(pdb): _with_status(pdb, view) for pdb in view.cluster.pod_disruption_budgets}
-        self._selectors = {name: _selector(pdb) for name, pdb in self._budgets.items()}
+        found = simulation.view.objects.of("PodDisruptionBudget")
+        self._budgets = {key_of(pdb): _with_status(pdb, simulation) for pdb in found}
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
-        self._of: dict[int, tuple[str, ...]] = {}
 
     def budgets_of(self, position: int) -> tuple[str, ...]:
         """The budgets that select a pod, as ``namespace/name``."""
-        number = int(self.simulation.view.pods.info[position])
-        if number not in self._of:
-            meta = self._pod(position).metadata
-            same = (name for name, pdb in self._budgets.items() if pdb.metadata.namespace == meta.namespace)
-            self._of[number] = tuple(name for name in same if self._selectors[name].matches(meta.labels))
-        return self._of[number]
+        return self.simulation.budgets.selecting(position)
 
     def refusal(self, position: int) -> str:
         """Why a pod may not be evicted, empty if it may."""
@@ -87,7 +75,7 @@ class Evictions:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
-def _with_status(pdb: PodDisruptionBudget, view: Fork) -> PodDisruptionBudget:
+def _with_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
     """The budget; one that is new gets the status that the disruption controller would give it.
 
     Of the workloads that it covers all pods are there, for all that can be seen. Raises InputError.
@@ -95,7 +83,8 @@ def _with_status(pdb: PodDisruptionBudget, view: Fork) -> PodDisruptionBudget:
     least, most_away = pdb.spec.min_available, pdb.spec.max_unavailable
     if pdb.metadata.uid or pdb.status != PodDisruptionBudgetStatus() or (least is None and most_away is None):
         return pdb
-    covered = view.pods.matching(_selector(pdb), frozenset((pdb.metadata.namespace,)))[view.pods.info]
+    view = simulation.view
+    covered = simulation.budgets.selected(key_of(pdb))[view.pods.info]
     pods = [view.pods.objects[position] for position in np.flatnonzero(covered).tolist()]
     healthy = sum(pod.spec.node_name != "" and pod.metadata.deletion_timestamp is None and _ready(pod) for pod in pods)
     try:
@@ -105,14 +94,6 @@ def _with_status(pdb: PodDisruptionBudget, view: Fork) -> PodDisruptionBudget:
         raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed))
-
-
-def _selector(pdb: PodDisruptionBudget) -> Selector:
-    """One that cannot be read selects nothing."""
-    try:
-        return from_label_selector(pdb.spec.selector)
-    except SelectorError:
-        return NOTHING
 
 
 def _ready(pod: Pod) -> bool:

@@ -13,8 +13,8 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import TERMINATING, DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
+from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate
-from kschedctl.scheduler.preemption.dry_run import budgets_of
 from kschedctl.snapshot.fork import Fork
 
 NAME = DefaultPreemption.name
@@ -94,5 +94,5 @@ def _victim(position: int, violating: bool, view: Fork) -> VictimReport:
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=budgets_of(view, position) if violating else (),
+        budgets=budgets(view).of(position) if violating else (),
     )

@@ -19,8 +19,9 @@ from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
+from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate, choose
-from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run, pdb_violations
+from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
@@ -202,7 +203,7 @@ def test_budgets(case):
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
     view = snapshot({**case, "nodes": [node], "pods": pods})
-    violating = pdb_violations(view, np.arange(len(pods)))
+    violating = budgets(view).violations(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 
