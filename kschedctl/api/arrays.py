@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NewType, cast
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,3 +19,15 @@ Amounts = npt.NDArray[np.int64]
 """How much of resources, in the unit of each: (N,), (R,), (N, R)."""
 Scores = npt.NDArray[np.int64]
 """Of the nodes that are scored, in their order."""
+
+Row = NewType("Row", int)
+"""A node of a snapshot: its place in the scheduler's order."""
+NO_ROW = Row(-1)
+"""Of a pod that is on no node."""
+Position = NewType("Position", int)
+"""A pod of a snapshot."""
+
+
+def positions_of(chosen: Bools) -> list[Position]:
+    """The pods of a mask (P,)."""
+    return cast(list[Position], np.flatnonzero(chosen).tolist())

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Rows
+from kschedctl.api.arrays import Amounts, Bools, Position, Row, Rows
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.ownership import Owner, owner_of
@@ -101,7 +101,7 @@ class Facts:
         """The pods of each controller."""
         return pods_by_owner(self.cluster)
 
-    def rows_of(self, workload: Workload) -> list[int]:
+    def rows_of(self, workload: Workload) -> list[Row]:
         """The nodes on which the workload has pods that stay, one entry a pod."""
         index = self.view.nodes.index
         pods = self.owners.get(workload.owner, ())
@@ -208,7 +208,7 @@ class Facts:
         if framework is None:
             return False
         view = self._populated(workload, len(rows))
-        for position, row in zip(self._added(view, len(rows)), rows.tolist(), strict=True):
+        for position, row in zip(self._added(view, len(rows)), map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
         pod = view.admitted(view.stored(_unencumbered(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
@@ -224,7 +224,7 @@ class Facts:
             cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
             if not len(cycle.feasible):
                 return placed
-            view.assume(position, int(cycle.scores.best[0]))
+            view.assume(position, Row(int(cycle.scores.best[0])))
         return count
 
     def _info(self, workload: Workload, view: Fork) -> PodInfo:
@@ -243,8 +243,8 @@ class Facts:
         added = tuple(msgspec.structs.replace(pod, metadata=meta) for meta in metadata)
         return Fork.of(replace(bare.cluster, pods=(*bare.cluster.pods, *added)), bare.view.settings).fork()
 
-    def _added(self, view: Fork, count: int) -> range:
-        return range(len(view.pods) - count, len(view.pods))
+    def _added(self, view: Fork, count: int) -> list[Position]:
+        return [Position(each) for each in range(len(view.pods) - count, len(view.pods))]
 
 
 def holds(amounts: Amounts, wanted: Amounts) -> Bools:

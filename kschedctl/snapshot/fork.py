@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Counts
+from kschedctl.api.arrays import Amounts, Bools, Counts, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.delta import Delta
@@ -173,23 +173,23 @@ class Fork:
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
-    def clone(self, position: int, count: int) -> range:
+    def clone(self, position: Position, count: int) -> list[Position]:
         """Give the fork so many pods more, all like one that it has and under its name; their positions."""
         known = len(self.pods)
         self.pods = self.pods.with_more(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
         self._by_node = None
-        return range(known, known + count)
+        return [Position(each) for each in range(known, known + count)]
 
-    def assume(self, position: int, row: int) -> None:
+    def assume(self, position: Position, row: Row) -> None:
         """Bind a pod to a node."""
         self._move(position, row, 1)
 
-    def forget(self, position: int) -> None:
+    def forget(self, position: Position) -> None:
         """Take a bound pod off its node."""
-        self._move(position, int(self.node[position]), -1)
+        self._move(position, Row(int(self.node[position])), -1)
 
-    def _move(self, position: int, row: int, sign: int) -> None:
+    def _move(self, position: Position, row: Row, sign: int) -> None:
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract
         for total, request in (
@@ -204,13 +204,13 @@ class Fork:
         if self._ahead and position in self.snapshot.nominations[1]:
             self._ahead = {}
 
-    def pods_on(self, row: int) -> list[int]:
+    def pods_on(self, row: Row) -> list[Position]:
         """The positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:
             order = np.argsort(self.node, kind="stable")
             self._by_node = order, np.searchsorted(self.node[order], np.arange(len(self.nodes) + 1))
         order, starts = self._by_node
-        positions: list[int] = order[starts[row] : starts[row + 1]].tolist()
+        positions: list[Position] = order[starts[row] : starts[row + 1]].tolist()
         return positions
 
     # -- nominated pods ------------------------------------------------------------------------------------------

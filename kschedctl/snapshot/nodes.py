@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Ints, Rows
+from kschedctl.api.arrays import Bools, Ints, Row, Rows
 from kschedctl.api.objects import Node, Taint
 
 T = TypeVar("T")
@@ -102,8 +102,8 @@ class NodeColumns(ABC):
         return tuple(node.metadata.name for node in self.objects)
 
     @cached_property
-    def index(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.names)}
+    def index(self) -> dict[str, Row]:
+        return {name: Row(row) for row, name in enumerate(self.names)}
 
     @cached_property
     def rows(self) -> Rows:

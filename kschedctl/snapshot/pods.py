@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import overload
+from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Ints
+from kschedctl.api.arrays import Bools, Ints, Position
 from kschedctl.api.columns import nanoseconds_of, texts_column
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -82,10 +82,11 @@ class PodColumns:
         return PodColumns(Repeated(self.objects, position, count), info, self.distinct)
 
     @cached_property
-    def index(self) -> dict[str, int]:
+    def index(self) -> dict[str, Position]:
         """Position by ``namespace/name``."""
         pods = self.objects
-        return {key: i for i, key in enumerate(pods.keys() if isinstance(pods, PodTable) else [p.key for p in pods])}
+        keys = pods.keys() if isinstance(pods, PodTable) else [p.key for p in pods]
+        return cast(dict[str, Position], {key: i for i, key in enumerate(keys)})
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
@@ -152,7 +153,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in scene.pods[trial.shape]]
     last = Outcome(positions[0], SCHEDULED)
-    rows: list[int] = []
+    rows: list[Row] = []
     try:
         for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most or MOST_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
@@ -179,7 +180,7 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
 
 
-def _evicts(scene: Shapes, trial: Trial, view: Fork, position: int) -> tuple[str, ...]:
+def _evicts(scene: Shapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
     """The pods that would have to go for one more; after this the view is of no use any more."""
     outcome = Simulation(scene.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
@@ -193,7 +194,7 @@ def _whole_trial(scene: Shapes, trial: Trial) -> ShapeCapacity:
     return found
 
 
-def _pods(view: Fork, positions: Sequence[int], repeated: bool) -> Iterator[int]:
+def _pods(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
     """The pods that there are, then ever more like the only one."""
     yield from positions
     while repeated:

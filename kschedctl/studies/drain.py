@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
@@ -123,10 +124,10 @@ class Draining:
 
     simulation: Simulation
     nodes: Sequence[str]
-    evictable: dict[int, None] = field(default_factory=dict)
-    lost: list[int] = field(default_factory=list)
+    evictable: dict[Position, None] = field(default_factory=dict)
+    lost: list[Position] = field(default_factory=list)
     staying: int = 0
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[Position, Outcome] = field(default_factory=dict)
     preempting: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -155,7 +156,7 @@ class Draining:
         else:
             self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting())}
 
-    def _waiting(self) -> list[int]:
+    def _waiting(self) -> list[Position]:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
     def _evict_all(self, done: Callable[[int], None]) -> bool:
@@ -182,7 +183,7 @@ class Draining:
             if (why := self._evictions.refusal(position))
         ]
 
-    def _evict(self, position: int) -> None:
+    def _evict(self, position: Position) -> None:
         """One pod goes; its successor passes the queue at once, so that budgets recover as soon as they can."""
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
@@ -192,7 +193,7 @@ class Draining:
         elif pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
 
-    def _place(self, positions: Sequence[int]) -> bool:
+    def _place(self, positions: Sequence[Position]) -> bool:
         """Whether one of them got a node."""
         moved = False
         for position in self.simulation.queue(positions):

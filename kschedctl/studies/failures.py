@@ -14,7 +14,7 @@ from math import comb
 import numpy as np
 from msgspec.structs import replace as changed
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, positions_of
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.pod_table import PodTable
@@ -116,9 +116,9 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
-    displaced = np.flatnonzero(there & made_anew).tolist()
+    displaced = positions_of(there & made_anew)
     simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
-    simulation.release(np.flatnonzero(there).tolist())
+    simulation.release(positions_of(there))
     outcomes = run_on(simulation, displaced)
     if simulation.interrupted:
         raise KeyboardInterrupt

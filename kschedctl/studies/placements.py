@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Ints
+from kschedctl.api.arrays import Amounts, Bools, Ints, Position
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
@@ -70,7 +70,7 @@ def evictions(simulation: Simulation, outcomes: Iterable[Outcome]) -> tuple[Evic
     return tuple(_evicted(simulation, victim, outcome) for outcome in outcomes for victim in outcome.victims)
 
 
-def _evicted(simulation: Simulation, victim: int, outcome: Outcome) -> EvictedPod:
+def _evicted(simulation: Simulation, victim: Position, outcome: Outcome) -> EvictedPod:
     pods, names = simulation.view.pods, simulation.view.nodes.names
     row = int(simulation.view.node[victim])
     fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position, positions_of
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
@@ -42,10 +43,10 @@ def settle(cluster: Cluster, seed: int = 0, sampling: bool = False) -> Settled:
     return settled(simulation, run_on(simulation, pending(simulation)))
 
 
-def pending(simulation: Simulation) -> list[int]:
+def pending(simulation: Simulation) -> list[Position]:
     """The pods that came without a node, still wait for one and are there to stay."""
     pods, gone = simulation.view.pods, simulation.gone
-    idle = (position for position in np.flatnonzero(simulation.view.node < 0).tolist() if position not in gone)
+    idle = (position for position in positions_of(simulation.view.node < 0) if position not in gone)
     return [position for position in idle if _waits(pods.objects[position])]
 
 
@@ -53,7 +54,7 @@ def _waits(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def run_on(simulation: Simulation, positions: Iterable[int]) -> list[Outcome]:
+def run_on(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
     """Schedule the pods, and those that they drive away; the outcomes of all."""
     return driven_away_too(simulation, simulation.schedule(positions))
 
@@ -72,12 +73,12 @@ def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outco
     return simulation.explained(found + latest)
 
 
-def victims(outcomes: Iterable[Outcome]) -> list[int]:
+def victims(outcomes: Iterable[Outcome]) -> list[Position]:
     """The pods that preemption drove away."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
 
-def come_back(simulation: Simulation, positions: Iterable[int]) -> list[int]:
+def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
     """Those of the pods that went whom somebody makes anew: they wait for a node from now on."""
     pods, gone = simulation.view.pods.objects, simulation.gone
     back = [position for position in positions if position in gone and is_made_again(pods[position])]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kschedctl.api.arrays import Row
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.lint.subject import Problem, Subject
@@ -27,7 +28,7 @@ def no_headroom(world: World) -> Iterator[Problem]:
             yield workload.problem((), message)
 
 
-def _nowhere_else(world: World, workload: Workload, row: int) -> bool:
+def _nowhere_else(world: World, workload: Workload, row: Row) -> bool:
     """Whether its pod that is on this node would fit on no other, by a replay without it.
 
     One that would not come back to this node either fits nowhere at all: that is not a matter of drains.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
@@ -43,7 +43,7 @@ class NodePorts(DeclaredPlugin):
         for port in held:
             if any(port.conflicts(mine) for mine in wanted):
                 refused |= _holders(port, view, delta)
-        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, row))
+        yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, Row(row)))
 
 
 def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:
@@ -55,7 +55,7 @@ def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:
     return held
 
 
-def _holder(wanted: tuple[HostPort, ...], view: Fork, row: int) -> HostPortHeld:
+def _holder(wanted: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(mine) for mine in wanted):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import PodDisruptionBudget, Struct
 from kschedctl.scheduler.preemption.candidates import Positions, turn
@@ -40,14 +40,14 @@ class Budgets:
         if isinstance(found, PodDisruptionBudget):
             self._budgets[key_of(found)] = found
 
-    def of(self, position: int) -> tuple[str, ...]:
+    def of(self, position: Position) -> tuple[str, ...]:
         """The budgets that preemption heeds for a pod."""
         number = int(self.view.pods.info[position])
         if number not in self._of:
             self._of[number] = tuple(name for name in self._budgets if self._protected(name)[number])
         return self._of[number]
 
-    def selecting(self, position: int) -> tuple[str, ...]:
+    def selecting(self, position: Position) -> tuple[str, ...]:
         """The budgets that an eviction of a pod has to heed."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting:
@@ -88,15 +88,15 @@ class Budgets:
     def allowed(self, budget: str) -> int:
         return max(self._spare[budget], 0)
 
-    def gone(self, positions: Iterable[int]) -> None:
+    def gone(self, positions: Iterable[Position]) -> None:
         """These pods were evicted."""
         self._change(positions, -1)
 
-    def back(self, positions: Iterable[int]) -> None:
+    def back(self, positions: Iterable[Position]) -> None:
         """These pods run again."""
         self._change(positions, 1)
 
-    def _change(self, positions: Iterable[int], by: int) -> None:
+    def _change(self, positions: Iterable[Position], by: int) -> None:
         changed: dict[str, None] = {}
         for position in positions:
             for budget in self.of(position):

@@ -12,6 +12,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from kschedctl.api.arrays import Position, Row
 from kschedctl.snapshot.fork import Fork
 
 Positions = npt.NDArray[np.int64]
@@ -28,9 +29,9 @@ class Candidate:
     Pods are positions into view.pods.
     """
 
-    row: int
-    victims: tuple[int, ...]
-    violating: frozenset[int]
+    row: Row
+    victims: tuple[Position, ...]
+    violating: frozenset[Position]
 
     @property
     def pdb_violations(self) -> int:
@@ -60,7 +61,7 @@ class Candidates(Sequence[Candidate]):
         number = range(len(self))[number]
         mine = slice(self.starts[number], self.starts[number + 1])
         violating = frozenset(self.victims[mine][self.violating[mine]].tolist())
-        return Candidate(int(self.row[number]), tuple(self.victims[mine].tolist()), violating)
+        return Candidate(Row(int(self.row[number])), tuple(self.victims[mine].tolist()), violating)
 
     @property
     def sizes(self) -> Positions:

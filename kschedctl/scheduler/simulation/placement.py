@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace as renamed
 
-from kschedctl.api.arrays import Rows
+from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
 from kschedctl.scheduler.framework import PluginError
@@ -31,7 +31,7 @@ KINDS_KEPT = 1024
 class Choice(NamedTuple):
     """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit."""
 
-    row: int
+    row: Row
     tied: Rows
     feasible: int
 
@@ -52,7 +52,7 @@ class Placements:
         self._latest: tuple[int, PodInfo] | None = None
         self._nominated = frozenset(view.snapshot.pods.nominations)
 
-    def choose(self, framework: FrameworkLike, position: int) -> Choice | None:
+    def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         number = int(self.view.pods.info[position])
         info = self.arriving(position)
@@ -75,7 +75,7 @@ class Placements:
             self._again[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
         return self._again[number]
 
-    def arriving(self, position: int) -> PodInfo:
+    def arriving(self, position: Position) -> PodInfo:
         """The same of the very pod, where a claim is made in its name: if devices stand for what it requests."""
         number = int(self.view.pods.info[position])
         info = self.incoming(number)
@@ -90,19 +90,19 @@ class Placements:
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
-    def cycle(self, framework: FrameworkLike, position: int) -> Cycle:
+    def cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
         info = self.arriving(position)
         if self._nominated:
             info = PodInfo(self.stored(position), info.options, info.number)
         return run_cycle(framework, info, self.view)
 
-    def stored(self, position: int) -> Any:
+    def stored(self, position: Position) -> Any:
         """The pod as the API server holds it when it comes."""
         pod = self.view.pods.objects[position]
         return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
 
-    def _is_promised(self, position: int) -> bool:
+    def _is_promised(self, position: Position) -> bool:
         return position in self._nominated and not self.view.pods.objects[position].spec.node_name
 
     def _kind(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
@@ -124,7 +124,7 @@ class Placements:
             local = self._locals[key] = LocalScores(framework, info, number, self.view)
         return local
 
-    def _full_cycle(self, framework: FrameworkLike, position: int) -> Choice | None:
+    def _full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
         cycle = self.cycle(framework, position)
         if self.sampling and cycle.error is None and len(cycle.feasible):
             cycle = replace(cycle, **self._sampled(cycle, self.sampling))
@@ -146,4 +146,4 @@ class Placements:
         if not feasible:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
-        return Choice(row, best, feasible)
+        return Choice(Row(row), best, feasible)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, ReservePlugin, offers
 from kschedctl.scheduler.leaning import Unknown
@@ -39,12 +40,12 @@ class Outcome:
     had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
     """
 
-    position: int
+    position: Position
     verdict: str
-    row: int = -1
+    row: Row = NO_ROW
     tied: int = 0
     feasible: int = 0
-    victims: tuple[int, ...] = ()
+    victims: tuple[Position, ...] = ()
     message: str = ""
 
 
@@ -71,7 +72,7 @@ class Simulation:
         self.budgets = budgets(self.view)
         self.interrupted = False
         self.preemption = preemption
-        self.gone: set[int] = set()
+        self.gone: set[Position] = set()
         self._failed: dict[int, int] = {}
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
@@ -80,14 +81,14 @@ class Simulation:
         self.preempted = False
         self._frameworks: dict[int, Framework | None] = {}
 
-    def run(self, positions: Iterable[int]) -> list[Outcome]:
+    def run(self, positions: Iterable[Position]) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
 
         Those that fit nowhere come last. When it is interrupted the rest was not tried, and ``interrupted`` is set.
         """
         return self.explained(self.schedule(positions))
 
-    def schedule(self, positions: Iterable[int], progress: Progress | None = None) -> list[Outcome]:
+    def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
         found: list[Outcome] = []
         waiting = self.queue(positions)
@@ -111,7 +112,7 @@ class Simulation:
             found.append(replace(outcome, message=messages[number]) if unknown else outcome)
         return found
 
-    def _rounds(self, waiting: list[int], found: list[Outcome], progress: Progress) -> list[int]:
+    def _rounds(self, waiting: list[Position], found: list[Outcome], progress: Progress) -> list[Position]:
         """Try all that wait as long as something moves; those that still wait in the end."""
         moved = -1
         while waiting and moved != len(self.view.trail):
@@ -126,13 +127,13 @@ class Simulation:
             waiting = again
         return waiting
 
-    def queue(self, positions: Iterable[int]) -> list[int]:
+    def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
         pods, came = self.view.pods, list(positions)
         keys = [PrioritySort.sort_key(int(pods.priority[pods.info[p]]), time) for time, p in enumerate(came)]
         return [position for _, position in sorted(zip(keys, came, strict=True))]
 
-    def attempt(self, position: int) -> Outcome | None:
+    def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
         settled = self._settled(position)
         if settled is not None:
@@ -149,7 +150,7 @@ class Simulation:
             self._failed[number] = len(self.view.trail)
         return found
 
-    def bind(self, position: int, row: int) -> None:
+    def bind(self, position: Position, row: Row) -> None:
         """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError."""
         pods, info = self.view.pods, self.placements.arriving(position)
         plugins = self._reserving.get(info.alike)
@@ -160,19 +161,19 @@ class Simulation:
             reserve(plugins, info, pods.objects[position] if like_others else info.pod, self.view, row)
         self.view.assume(position, row)
 
-    def evict(self, positions: Sequence[int]) -> None:
+    def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
         self.budgets.gone(positions)
         self.take_down(positions)
 
-    def take_down(self, positions: Sequence[int]) -> None:
+    def take_down(self, positions: Sequence[Position]) -> None:
         """The same by whoever owns the pods, which no budget restrains."""
         for position in positions:
             self.view.forget(position)
         self.release(positions)
         self.gone.update(positions)
 
-    def release(self, positions: Sequence[int]) -> None:
+    def release(self, positions: Sequence[Position]) -> None:
         """Give back what was reserved for pods that have no node any more."""
         pods = self.view.pods
         specs = [pods.infos[number].spec for number in {int(pods.info[position]) for position in positions}]
@@ -183,7 +184,7 @@ class Simulation:
 
     # -- one pod -------------------------------------------------------------------------------------------------
 
-    def _framework(self, position: int) -> Framework:
+    def _framework(self, position: Position) -> Framework:
         framework = self._framework_of(int(self.view.pods.info[position]))
         if framework is None:
             raise KeyError(position)
@@ -197,7 +198,7 @@ class Simulation:
             self.unknown.update(dict.fromkeys(unknown))
         return self._frameworks[number]
 
-    def _settled(self, position: int) -> Outcome | None:
+    def _settled(self, position: Position) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""
         number = int(self.view.pods.info[position])
         info = self.placements.incoming(number)
@@ -217,7 +218,7 @@ class Simulation:
             self._gates[id(framework)] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
         return self._gates[id(framework)]
 
-    def _place(self, framework: Framework, position: int) -> Outcome | None:
+    def _place(self, framework: Framework, position: Position) -> Outcome | None:
         """Put it on the best of the nodes that fit. Raises PluginError."""
         choice = self.placements.choose(framework, position)
         if choice is None:
@@ -225,7 +226,7 @@ class Simulation:
         self.bind(position, choice.row)
         return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
 
-    def _preempt(self, framework: Framework, position: int) -> Outcome | None:
+    def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
         pods = self.view.pods
         info = self.placements.incoming(int(pods.info[position]))
@@ -251,12 +252,12 @@ class Simulation:
                 return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
         return None
 
-    def message(self, position: int) -> str:
+    def message(self, position: Position) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""
         cycle = self.cycle(position)
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
-    def cycle(self, position: int) -> Cycle:
+    def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""
         return self.placements.cycle(self._framework(position), position)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 from kschedctl.errors import InputError
 from kschedctl.scheduler.preemption.budgets import key_of, spare
@@ -28,11 +29,11 @@ class Evictions:
         self._budgets = {key_of(pdb): _with_status(pdb, simulation) for pdb in found}
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
 
-    def budgets_of(self, position: int) -> tuple[str, ...]:
+    def budgets_of(self, position: Position) -> tuple[str, ...]:
         """The budgets that select a pod, as ``namespace/name``."""
         return self.simulation.budgets.selecting(position)
 
-    def refusal(self, position: int) -> str:
+    def refusal(self, position: Position) -> str:
         """Why a pod may not be evicted, empty if it may."""
         budgets = () if self._is_free(position) else self.budgets_of(position)
         if len(budgets) > 1:
@@ -47,7 +48,7 @@ class Evictions:
         needs = f": it needs {desired:,} healthy pods and has {healthy:,}" if desired else ""
         return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}"
 
-    def evict(self, position: int) -> None:
+    def evict(self, position: Position) -> None:
         """Take a pod off its node; what was not healthy does not count."""
         if self._is_free(position) or not _ready(self._pod(position)):
             self.simulation.take_down([position])
@@ -55,21 +56,21 @@ class Evictions:
             self.simulation.evict([position])
             self.count([position], -1)
 
-    def back(self, position: int) -> None:
+    def back(self, position: Position) -> None:
         """A pod's successor runs."""
         self.simulation.budgets.back([position])
         self.count([position], 1)
 
-    def count(self, positions: Iterable[int], by: int) -> None:
+    def count(self, positions: Iterable[Position], by: int) -> None:
         """So many healthy pods more for the budgets of each of these pods."""
         for position in positions:
             for budget in self.budgets_of(position):
                 self._spare[budget] += by
 
-    def _pod(self, position: int) -> Pod:
+    def _pod(self, position: Position) -> Pod:
         return self.simulation.view.pods.objects[position]
 
-    def _is_free(self, position: int) -> bool:
+    def _is_free(self, position: Position) -> bool:
         """Whether no budget is asked: the pod goes already, or does not run yet."""
         pod = self._pod(position)
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.simulation.simulation import NOT_TRIED, SCHEDULED, Outcome, Progress, Simulation
 from kschedctl.studies.controllers.rollout_limits import Change, Pace, slot
@@ -27,14 +28,14 @@ class Rollout:
     ``waiting`` have no node. ``replaces``: new pod -> the old one in whose place it comes, where there is one.
     """
 
-    def __init__(self, change: Change, simulation: Simulation, position: Callable[[Pod], int]) -> None:
+    def __init__(self, change: Change, simulation: Simulation, position: Callable[[Pod], Position]) -> None:
         self.change, self.simulation = change, simulation
         self.kept = [position(pod) for pod in change.kept]
         self.old = dict.fromkeys(position(pod) for pod in renamed(change))
         self.coming = [position(pod) for pod in change.new]
         self.present = len(self.kept)
         self.waiting = dict.fromkeys(filter(self._idle, self.kept))
-        self.replaces: dict[int, int] = {}
+        self.replaces: dict[Position, Position] = {}
         if change.pace is Pace.IN_PLACE:
             places = dict(zip(map(slot, change.removed), self.old, strict=True))
             pairs = zip(self.coming, map(slot, change.new), strict=True)
@@ -42,7 +43,7 @@ class Rollout:
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
 
-    def advance(self) -> list[int]:
+    def advance(self) -> list[Position]:
         """Take down the old pods that may go; the new pods that may come after that."""
         match self.change.pace:
             case Pace.ROLLING:
@@ -52,7 +53,7 @@ class Rollout:
         self._take_down([*self.old])
         return self._fill()
 
-    def take(self, position: int) -> None:
+    def take(self, position: Position) -> None:
         """Something happened to a pod that stays, which may have a node now."""
         if self._idle(position):
             self.waiting[position] = None
@@ -73,17 +74,17 @@ class Rollout:
         running = new - len(self.coming) - len(self.waiting.keys() - {*self.kept})
         return f"stuck: {running:,} of {new:,} new pods run, {len(self.old):,} old ones are left"
 
-    def _idle(self, position: int) -> bool:
+    def _idle(self, position: Position) -> bool:
         return bool(self.simulation.view.node[position] < 0)
 
-    def _next(self, count: int) -> list[int]:
+    def _next(self, count: int) -> list[Position]:
         """So many of the pods that come, which wait for a node from now on."""
         now, self.coming = self.coming[: max(count, 0)], self.coming[max(count, 0) :]
         self.present += len(now)
         self.waiting |= dict.fromkeys(now)
         return now
 
-    def _fill(self) -> list[int]:
+    def _fill(self) -> list[Position]:
         """All, or where pods are made one after the other the next."""
         if self.change.ordered:
             return [] if self.waiting else self._next(1)
@@ -91,10 +92,10 @@ class Rollout:
 
     # -- Deployments ---------------------------------------------------------------------------------------------
 
-    def _surge(self) -> list[int]:
+    def _surge(self) -> list[Position]:
         return self._next(self.change.desired + self.change.surge - self.present - len(self.old))
 
-    def _roll(self) -> list[int]:
+    def _roll(self) -> list[Position]:
         """Old pods without a node go first, then as many of the others as run beyond what must be available."""
         least = self.change.desired - self.change.unavailable
         limit = max(self.present + len(self.old) - least - len(self.waiting), 0)
@@ -106,7 +107,7 @@ class Rollout:
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
-    def _in_place(self) -> list[int]:
+    def _in_place(self) -> list[Position]:
         """Empty slots are filled first; then pods without a successor go, then each makes way for its own."""
         if self.change.ordered and (
             self.waiting or any(p in self.old and self._idle(p) for p in self.replaces.values())
@@ -124,7 +125,7 @@ class Rollout:
             self._take_down([self.replaces[position] for position in now])
         return now
 
-    def _take_down(self, positions: Iterable[int]) -> None:
+    def _take_down(self, positions: Iterable[Position]) -> None:
         going = [position for position in positions if position in self.old]
         self.simulation.take_down([position for position in going if not self._idle(position)])
         for position in going:
@@ -142,16 +143,19 @@ def _under_old_name(pod: Pod) -> Pod:
 
 
 def roll_out(
-    rollouts: Sequence[Rollout], simulation: Simulation, others: Iterable[int] = (), progress: Progress | None = None
+    rollouts: Sequence[Rollout],
+    simulation: Simulation,
+    others: Iterable[Position] = (),
+    progress: Progress | None = None,
 ) -> list[Outcome]:
     """All changes side by side until nothing moves, with ``others`` in the queue; the outcomes of all that came.
 
     Of these pods those that preemption evicts are made again, as those of the workloads that have no node take part.
     """
-    owners: dict[int, Rollout | None] = dict.fromkeys(others)
+    owners: dict[Position, Rollout | None] = dict.fromkeys(others)
     owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
     waiting = dict.fromkeys([*others, *(position for rollout in rollouts for position in rollout.waiting)])
-    found: dict[int, Outcome] = {}
+    found: dict[Position, Outcome] = {}
     view, moving = simulation.view, True
     try:
         while moving and not simulation.interrupted:
@@ -175,12 +179,12 @@ def roll_out(
 
 
 def _one_round(
-    simulation: Simulation, waiting: Iterable[int], own: Collection[int], progress: Progress | None
-) -> dict[int, Outcome]:
+    simulation: Simulation, waiting: Iterable[Position], own: Collection[Position], progress: Progress | None
+) -> dict[Position, Outcome]:
     """The outcomes of all that wait, and of those of our ``own`` whom they drove away."""
     nodes = simulation.view.node
     there = [position for position in waiting if nodes[position] >= 0]  # the template names the node
-    found = {position: Outcome(position, SCHEDULED, int(nodes[position])) for position in there}
+    found = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in there}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
     evicted = [victim for outcome in outcomes for victim in outcome.victims if victim in own]
     simulation.gone.difference_update(evicted)
@@ -195,5 +199,5 @@ def _not_created(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
             yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _waits(position)
 
 
-def _waits(position: int) -> Outcome:
+def _waits(position: Position) -> Outcome:
     return Outcome(position, NOT_CREATED, message=WAITS)

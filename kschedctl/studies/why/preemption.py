@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import controller_of
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
@@ -86,7 +87,7 @@ def _ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
             yield tuple(pods.objects[p].key for p in sorted(same, key=lambda p: (p not in victims, p)))
 
 
-def _victim(position: int, violating: bool, view: Fork) -> VictimReport:
+def _victim(position: Position, violating: bool, view: Fork) -> VictimReport:
     pod = view.pods.objects[position]
     owner = controller_of(pod.metadata)
     return VictimReport(
