@@ -121,7 +121,7 @@ class DynamicResources(DeclaredPlugin):
         """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
-        if not _was_asked(cycle.pre_filter, self.name):
+        if self.name not in cycle.pre_filter.reached:
             raise PluginError("not found")
         evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state
         if evaluation is None:
@@ -182,15 +182,6 @@ class DynamicResources(DeclaredPlugin):
 
 def _unschedulable(reason: str) -> PostFilterResult:
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
-
-
-def _was_asked(outcome: Any, name: str) -> bool:
-    """Whether the framework came as far as this plugin's PreFilter."""
-    if not outcome.status.rejected or outcome.status.code is not Code.UNRESOLVABLE:
-        return name in outcome.results
-    order = list(outcome.results)
-    last = outcome.plugin or (outcome.narrowed_by[-1] if outcome.narrowed_by else "")
-    return name in order and (last not in order or order.index(name) <= order.index(last))
 
 
 def _ended(cycle: Any, name: str) -> Bools:

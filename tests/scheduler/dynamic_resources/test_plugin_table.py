@@ -95,9 +95,8 @@ def plugin_of(case):
 def finished(plugin, info, view):
     """A cycle in which this plugin was the only one."""
     result = plugin.pre_filter(info, view)
-    outcome = PreFilterOutcome(
-        {plugin.name: result}, result.status if result.status.rejected else Status(), plugin.name
-    )
+    status = result.status if result.status.rejected else Status()
+    outcome = PreFilterOutcome({plugin.name: result}, status, plugin.name, reached=(plugin.name,))
     everywhere = np.ones(len(view.nodes), np.bool_)
     verdicts = {}
     if result.state is not None:
