@@ -31,7 +31,9 @@ class AllocatedState:
 
     def marks(self, devices: Iterable[DeviceId]) -> tuple[tuple[int, object], ...]:
         """The positions of those of the devices that anybody has, each with its mark."""
-        return tuple((i, self.mark(device)) for i, device in enumerate(devices) if self.holds(device))
+        dedicated, shared, consumed = self.dedicated, self.shared, self.consumed
+        held = [(i, d) for i, d in enumerate(devices) if d in dedicated or d in shared or d in consumed]
+        return tuple([(i, self.mark(device)) for i, device in held])
 
     def mark(self, device: DeviceId) -> object:
         """What of the state matters for this device, in a form to compare; None for a device that nobody has."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
@@ -39,8 +38,7 @@ class _TooManyResultsError(Exception):
     """More devices than one claim can hold, whatever else is tried."""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """A device for a request. ``consumed``: what a shared device gives of its capacities."""
 
     request: Request

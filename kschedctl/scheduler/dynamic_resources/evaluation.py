@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from functools import cached_property
 from typing import NamedTuple
 
@@ -62,7 +61,7 @@ NOTHING_TO_DO = DeviceVerdict(settled=True)
 NOTHING_TO_ALLOCATE = DeviceVerdict()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Evaluation:
     """``unavailable``: by position among the claims, the nodes (N,) where an allocated claim cannot be used;
     ``unselected``: those of them that its node selector leaves out.
@@ -143,12 +142,9 @@ class Evaluation:
         """The devices that were found on a node that is alike for the search, as they are on another."""
         if row == outcome.row:
             return outcome.allocation or ()
-        there, here = (
-            [device for pool in self.inventory.pools(each) for device in pool.devices] for each in (outcome.row, row)
-        )
-        place = {device: i for i, device in enumerate(there)}
+        there, here = self.inventory.visible.devices_of(outcome.row), self.inventory.visible.devices_of(row)
         return tuple(
-            tuple(replaced(result, device=here[place[result.device]]) for result in results)
+            tuple(result._replace(device=here[there.index(result.device)]) for result in results)
             for results in outcome.allocation or ()
         )
 
@@ -268,7 +264,7 @@ class NodeAnswers:
         if self._seen < len(changed) and not self.failing:
             pools = set(changed[self._seen :])
             self._seen = len(changed)
-            self._ask({row for pool in pools for row in self.example.inventory.visible.rows(pool).tolist()})
+            self._ask({row for pool in pools for row in self.example.inventory.visible.rows(pool)})
         return self
 
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:

@@ -105,7 +105,7 @@ class Inventory:
 
     def look(self, row: int) -> object:
         """Equal for nodes that see alike devices, with the same allocated of them."""
-        allocated = tuple(self._allocated(pool) for pool in self.visible.pools(row))
+        allocated = tuple([self._allocated(pool) for pool in self.visible.pools(row)])
         return self.visible.look(row), allocated
 
     def _allocated(self, pool: Pool) -> object:

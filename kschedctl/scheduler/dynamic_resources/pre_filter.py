@@ -108,10 +108,11 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
 
 def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
     """The name of a request, or of each of its alternatives, and its class. Raises ClaimError."""
-    where = f"resource claim {key(claim)}, request {request.name}"
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
-    elif not request.first_available:
+        return
+    where = f"resource claim {key(claim)}, request {request.name}"
+    if not request.first_available:
         raise ClaimError(f"{where}: unknown request type")
     elif not features.prioritized_list:
         raise ClaimError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")

@@ -62,6 +62,8 @@ def _named(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
     """Each share of a device that may be allocated several times gets the ID that makes it one."""
     shared = inventory.devices.shareable
+    if not shared:
+        return allocation
     results = tuple(
         replace(r, share_id=f"{key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
         for i, r in enumerate(allocation.devices.results)

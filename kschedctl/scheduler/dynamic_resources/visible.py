@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import NodeSelector
 from kschedctl.scheduler.dynamic_resources.devices import Devices
@@ -32,7 +32,7 @@ class VisibleDevices:
         self._pools: dict[tuple[int, ...], Pool | None] = {}
         self._by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         self._of_row: dict[int, tuple[Pool, ...]] = {}
-        self._rows: dict[PoolId, Rows] = {}
+        self._rows: dict[PoolId, list[int]] = {}
         self._looks: dict[object, int] = {}
         self._look_of: dict[int, int] = {}
 
@@ -46,13 +46,17 @@ class VisibleDevices:
             self._of_row[row] = self._by_slices[seen]
         return self._of_row[row]
 
-    def rows(self, pool: PoolId) -> Rows:
+    def devices_of(self, row: int) -> list[PooledDevice]:
+        """All devices of its pools, in their order."""
+        return [device for pool in self.pools(row) for device in pool.devices]
+
+    def rows(self, pool: PoolId) -> list[int]:
         """The rows of the nodes that may see something of a pool."""
         if pool not in self._rows:
             mask = np.zeros(len(self.nodes), np.bool_)
             for piece in self.devices.by_pool.get(pool, ()):
                 mask |= self._slice_mask(piece)
-            self._rows[pool] = np.flatnonzero(mask)
+            self._rows[pool] = np.flatnonzero(mask).tolist()
         return self._rows[pool]
 
     def look(self, row: int) -> int:

@@ -170,14 +170,15 @@ class DynamicResources(DeclaredPlugin):
 
     def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
         """None for a pod that needs no devices. Raises ClaimError and PluginError."""
-        extended = self.features.extended_resource and view.objects.of("DeviceClass")
-        if not (info.spec.resource_claims or extended or self.features.workload_claims):
-            return None
-        from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
+        if not info.spec.resource_claims and not self.features.workload_claims:
+            extended = self.features.extended_resource and view.objects.of("DeviceClass")
+            if not extended:
+                return None
+        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.dynamic_resources.pre_filter import evaluation_of  # noqa: PLC0415
 
-        found = inventory.inventory_of(view, self.features)
-        timeout = self.binding_timeout
-        return found.once(info, timeout, lambda: pre_filter.evaluation_of(info, found, timeout))
+        found, timeout = inventory_of(view, self.features), self.binding_timeout
+        return found.once(info, timeout, lambda: evaluation_of(info, found, timeout))
 
 
 def _unschedulable(reason: str) -> PostFilterResult:

@@ -62,7 +62,7 @@ class ClaimAnswers:
 
     def _lastingly_refused(self, info: PodInfo) -> Bools:
         """What no pod changes, kept for the latest pod until a claim changes."""
-        seen = sum(self.view.objects.replacements[kind] for kind in RESERVED_KINDS)
+        seen = sum(map(self.view.objects.replacements.__getitem__, RESERVED_KINDS))
         if self._latest is None or self._latest[0] is not info or self._latest[1] != seen:
             refused = np.zeros(len(self.view.nodes), np.bool_)
             for plugin, prepares in self._lasting:

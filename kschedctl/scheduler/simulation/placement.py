@@ -48,7 +48,7 @@ class Placements:
         self._kinds: dict[tuple[int, int | None], KindOfPod] = {}
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
-        self._backed: dict[int, bool] = {}
+        self._backed: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
         self._nominated = frozenset(view.snapshot.pods.nominations)
 
@@ -79,9 +79,9 @@ class Placements:
         """The same of the very pod, where a claim is made in its name: if devices stand for what it requests."""
         number = int(self.view.pods.info[position])
         info = self.incoming(number)
-        if number not in self._backed:
-            self._backed[number] = has_backed_resources(info, self.view)
-        if not self._backed[number]:
+        if info.alike not in self._backed:
+            self._backed[info.alike] = has_backed_resources(info, self.view)
+        if not self._backed[info.alike]:
             return info
         if self._latest is None or self._latest[0] != position:
             pod = self.stored(position)
