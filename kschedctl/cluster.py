@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.api.pod_table import PodTable
+from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
 
 FIELDS = {
@@ -100,7 +100,7 @@ class Picture(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, repr=False)
 class Cluster:
-    """Objects by kind, each tuple sorted by namespace and name; no two of a kind share both.
+    """Objects by kind, sorted by namespace and name; no two of a kind share both. Other ``pods`` are made a table.
 
     ``configuration`` is a KubeSchedulerConfiguration document or None for the default; ``feature_gates`` holds those
     set explicitly; ``admit`` asks for what the API server does to pods on creation to be done to the unbound ones.
@@ -112,7 +112,7 @@ class Cluster:
     the scheduler, and named as not replayed; else it is refused, as kube-scheduler refuses it as it is released.
     """
 
-    pods: Sequence[api.Pod] = ()
+    pods: PodTable = NO_PODS
     nodes: tuple[api.Node, ...] = ()
     namespaces: tuple[api.Namespace, ...] = ()
     services: tuple[api.Service, ...] = ()
@@ -146,10 +146,15 @@ class Cluster:
     warnings: tuple[str, ...] = ()
     other_builds: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pods", PodTable.of(self.pods))
+
     @classmethod
     def of(cls, objects: Mapping[str, Iterable[api.Struct]], **settings: Any) -> Self:
         """From typed objects by kind; of two with the same name the later one counts."""
-        fields: dict[str, Any] = {FIELDS[kind]: _unique(kind, found) for kind, found in objects.items()}
+        fields: dict[str, Any] = {
+            FIELDS[kind]: _pods(found) if kind == "Pod" else _unique(kind, found) for kind, found in objects.items()
+        }
         return cls(**fields, **settings)
 
     @classmethod
@@ -196,9 +201,7 @@ class Cluster:
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """The pod of that name, if there is one."""
-        if isinstance(self.pods, PodTable):
-            return self.pods.find(namespace, name)
-        return next((p for p in self.pods if (p.metadata.namespace, p.metadata.name) == (namespace, name)), None)
+        return self.pods.find(namespace, name)
 
     def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
         """The objects of a field, such as ``services``, that are in a namespace; looked through once."""
@@ -215,21 +218,14 @@ class Cluster:
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """The pods that have no node, in order."""
-        if isinstance(self.pods, PodTable):
-            return self.pods.unbound()
-        return (pod for pod in self.pods if not pod.spec.node_name)
+        return self.pods.unbound()
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """A cluster with these objects added, or replaced where one of that name exists."""
         changed: dict[str, Any] = {
             FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items() if k != "Pod"
         }
-        added = _unique("Pod", objects.get("Pod", ()))
-        if isinstance(self.pods, PodTable):
-            changed["pods"] = self.pods.with_changes({(p.metadata.namespace, p.metadata.name): p for p in added})
-        elif added:
-            changed["pods"] = _unique("Pod", (*self.pods, *added))
-        return replace(self, **changed)
+        return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
 
 
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
@@ -278,10 +274,13 @@ def _listed(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield kind.removesuffix("List")
 
 
+def _pods(found: Iterable[Any]) -> PodTable:
+    """A missing namespace is ``default``."""
+    return PodTable.of(found).in_namespace(DEFAULT_NAMESPACE)
+
+
 def _unique(kind: str, found: Iterable[Any]) -> Sequence[Any]:
     """Sorted by (namespace, name), the last of each kept; a missing namespace is ``default``."""
-    if isinstance(found, PodTable):
-        return found.in_namespace(DEFAULT_NAMESPACE)
     if kind in CLUSTER_SCOPED:
         named = {("", o.metadata.name): o for o in found}
     else:

@@ -34,7 +34,7 @@ def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDe
 
 
 def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Fork:
-    """The case's objects as they are: in the table's order, an empty namespace stays empty."""
+    """The case's objects as they are: nodes in the table's order, an empty namespace stays empty."""
     found: dict[str, list[Any]] = {}
     for key in ("nodes", "pods", "namespaces", "objects"):
         for document in case.get(key, ()):

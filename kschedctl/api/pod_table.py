@@ -114,21 +114,33 @@ class PodTable(Sequence[Pod]):
             started=self.started.take(rows),
         )
 
+    def where(self, predicate: Callable[[Pod], bool]) -> PodTable:
+        """The pods for whose template the predicate holds."""
+        rows = self.rows_where(predicate)
+        return self if len(rows) == len(self) else self.take(rows).of_used_templates()
+
     def alive(self) -> PodTable:
         """The pods that have not ended."""
-        rows = self.rows_where(lambda template: not template.terminated)
-        return self if len(rows) == len(self) else self.take(rows)
+        return self.where(lambda template: not template.terminated)
 
     def with_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
         """The table with pods put in place of those of their (namespace, name), or taken out where it is None."""
-        if not changes:
-            return self
-        found = [self._row(*key) for key in changes]
-        kept = np.delete(np.arange(len(self)), [row for row in found if row is not None])
-        added = PodTable.of(pod for pod in changes.values() if pod is not None)
-        places = np.searchsorted(kept, [self._place(*key) for key in added.names_in_full()])
+        gone = [row for key, pod in changes.items() if pod is None and (row := self._row(*key)) is not None]
+        kept = self._without(gone) if gone else self
+        return kept.with_pods(PodTable.of(pod for pod in changes.values() if pod is not None))
+
+    def with_pods(self, added: PodTable) -> PodTable:
+        """The table with pods added, or put in place of those of their names."""
+        if not len(added) or not len(self):
+            return added if len(added) else self
+        keys = added.names_in_full()
+        kept = np.delete(np.arange(len(self)), [row for key in keys if (row := self._row(*key)) is not None])
+        places = np.searchsorted(kept, [self._place(*key) for key in keys])
         rows = np.insert(kept, places, np.arange(len(self), len(self) + len(added)))
         return self._followed_by(added).take(rows).of_used_templates()
+
+    def _without(self, rows: list[int]) -> PodTable:
+        return self.take(np.delete(np.arange(len(self)), rows)).of_used_templates()
 
     def of_used_templates(self) -> PodTable:
         """The table less the templates that no pod follows."""
@@ -367,4 +379,8 @@ def _is_noise(condition: Condition) -> bool:
 
 
 def _condition(condition: Condition) -> Condition:
-    return Condition("Ready", condition.status) if condition.type == "Ready" else condition
+    plain = condition.type in ("Ready", "PodScheduled")
+    return Condition(condition.type, condition.status) if plain else condition
+
+
+NO_PODS = PodTable.of(())

@@ -13,6 +13,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position, Row, Rows
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.cluster import Cluster
@@ -43,7 +44,7 @@ class Facts:
     @cached_property
     def bare(self) -> Scheduler:
         """The cluster with only those pods that cannot move away: of DaemonSets, and static ones."""
-        fixed = tuple(pod for pod in self.cluster.pods if owner_of(pod).kind in ("DaemonSet", "Node"))
+        fixed = self.cluster.pods.where(lambda pod: owner_of(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
@@ -193,7 +194,7 @@ class Facts:
         claims = tuple(
             ResourceClaim(ObjectMeta(name, namespace, f"lint-{name}"), specs[name]) for name in sorted(specs)
         )
-        cluster = replace(self.cluster, pods=(), resource_claims=claims)
+        cluster = replace(self.cluster, pods=NO_PODS, resource_claims=claims)
         references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
         view = Fork.of(cluster, self.view.settings)
@@ -207,8 +208,8 @@ class Facts:
         framework = self.framework(workload)
         if framework is None:
             return False
-        view = self._populated(workload, len(rows))
-        for position, row in zip(self._added(view, len(rows)), map(Row, rows.tolist()), strict=True):
+        view, added = self._populated(workload, len(rows))
+        for position, row in zip(added, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
         pod = view.admitted(view.stored(_unencumbered(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
@@ -219,8 +220,8 @@ class Facts:
         framework = self.framework(workload)
         if framework is None:
             return count
-        view = self._populated(workload, count)
-        for placed, position in enumerate(self._added(view, count)):
+        view, added = self._populated(workload, count)
+        for placed, position in enumerate(added):
             cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
             if not len(cycle.feasible):
                 return placed
@@ -232,19 +233,19 @@ class Facts:
         pod = _unencumbered(workload.pod) if workload.subject.document else workload.pod
         return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
 
-    def _populated(self, workload: Workload, count: int) -> Fork:
-        """A fork of the bare cluster with so many pods of the workload pending, at the end of its pods.
+    def _populated(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
+        """A fork of the bare cluster with so many pods of the workload pending, and their positions.
 
         Their volumes, claims and gates are left out: what those refer to may be created together with the workload.
         """
         bare = self.bare
         pod = bare.view.admitted(bare.view.stored(_unencumbered(workload.pod)))
-        metadata = (msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint-{i}") for i in range(count))
-        added = tuple(msgspec.structs.replace(pod, metadata=meta) for meta in metadata)
-        return Fork.of(replace(bare.cluster, pods=(*bare.cluster.pods, *added)), bare.view.settings).fork()
-
-    def _added(self, view: Fork, count: int) -> list[Position]:
-        return [Position(each) for each in range(len(view.pods) - count, len(view.pods))]
+        name = f"{pod.metadata.name}-lint"
+        pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
+        cluster = bare.cluster.with_objects({"Pod": [pod]})
+        view = Fork.of(cluster, bare.view.settings).fork()
+        position = view.pods.index[pod.key]
+        return view, [position, *view.clone(position, max(count - 1, 0))][:count]
 
 
 def holds(amounts: Amounts, wanted: Amounts) -> Bools:

@@ -9,29 +9,27 @@ from typing import cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Ints, Position
-from kschedctl.api.columns import nanoseconds_of, texts_column
+from kschedctl.api.arrays import Bools, Ints, Position, Rows
+from kschedctl.api.columns import nanoseconds_of
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.interning import Interner
+from kschedctl.snapshot.interning import interned
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos
 
 FEW_INFOS = 64
 
 
-class Repeated(Sequence[Pod]):
-    """Pods, and after them the one at a position so many times more."""
+class Pods(Sequence[Pod]):
+    """Pods of a table, some of them several times. ``rows`` (P,): where in the table each is."""
 
-    def __init__(self, pods: Sequence[Pod], position: int, count: int) -> None:
-        self.pods, self.position, self.times = pods, position, count
-        if isinstance(pods, Repeated) and pods.position == position:  # not one within the other, however many come
-            self.pods, self.times = pods.pods, pods.times + count
+    def __init__(self, table: PodTable, rows: Rows) -> None:
+        self.table, self.rows = table, rows
 
     def __len__(self) -> int:
-        return len(self.pods) + self.times
+        return len(self.rows)
 
     @overload
     def __getitem__(self, position: int) -> Pod: ...
@@ -40,13 +38,7 @@ class Repeated(Sequence[Pod]):
     def __getitem__(self, position: int | slice) -> Pod | tuple[Pod, ...]:
         if isinstance(position, slice):
             return tuple(self[i] for i in range(*position.indices(len(self))))
-        position = range(len(self))[position]
-        return self.pods[position if position < len(self.pods) else self.position]
-
-    @property
-    def sources(self) -> npt.NDArray[np.int64]:
-        """(P,): which of the ``pods`` each is."""
-        return np.append(np.arange(len(self.pods)), np.full(self.times, self.position))
+        return self.table[int(self.rows[position])]
 
 
 class PodColumns:
@@ -55,51 +47,49 @@ class PodColumns:
     ``info`` (P,): the number of each pod's info among the ``distinct`` ones.
     """
 
-    def __init__(self, objects: Sequence[Pod], info: Ints, distinct: PodInfos) -> None:
+    def __init__(self, objects: Pods, info: Ints, distinct: PodInfos) -> None:
         self.objects, self.info, self.distinct = objects, info, distinct
 
     @classmethod
-    def of(cls, pods: Sequence[Pod], stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """Of the pods that have not ended."""
-        alive = pods.alive() if isinstance(pods, PodTable) else [pod for pod in pods if not pod.terminated]
-        interner = Interner(stored, options)
-        info = interner.numbers(alive)
-        return cls(alive, info, PodInfos(interner.infos))
+    def of(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
+        """Of the pods that have not ended. ``stored``: a pod as the API server has it."""
+        alive = pods.alive()
+        info, infos = interned(alive, stored, options)
+        return cls(Pods(alive, np.arange(len(alive))), info, PodInfos(infos))
 
     def __len__(self) -> int:
         return len(self.objects)
 
-    def rows(self, index: Mapping[str, int]) -> Ints:
+    def nodes(self, index: Mapping[str, int]) -> Ints:
         """(P,): the row of the node that each pod is bound to, by the rows of the nodes' names; -1 for none."""
-        if isinstance(self.objects, PodTable):
-            column = self.objects.node
-            return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes]
-        return np.array([index.get(pod.spec.node_name, -1) for pod in self.objects], np.int32)
+        column = self.objects.table.node
+        return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes][self.objects.rows]
 
     def with_more(self, position: int, count: int) -> PodColumns:
         """These, and so many more like the one at a position, under its name."""
         info = np.append(self.info, np.full(count, self.info[position], np.int32))
-        return PodColumns(Repeated(self.objects, position, count), info, self.distinct)
+        rows = np.append(self.objects.rows, np.full(count, self.objects.rows[position]))
+        return PodColumns(Pods(self.objects.table, rows), info, self.distinct)
 
     @cached_property
     def index(self) -> dict[str, Position]:
         """Position by ``namespace/name``."""
-        pods = self.objects
-        keys = pods.keys() if isinstance(pods, PodTable) else [p.key for p in pods]
-        return cast(dict[str, Position], {key: i for i, key in enumerate(keys)})
+        keys = self.objects.table.keys()
+        found = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
+        return cast(dict[str, Position], found)
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
         """(P,): when each pod started, in nanoseconds since 1970; NO_TIME for one that has not. Raises InputError."""
-        return _starts(self.objects)
+        table = self.objects.table
+        moments = nanoseconds_of(table.started, lambda row: f"Pod {table[row].key}, status.startTime")
+        return moments[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:
         """The positions of the pods of which the status names a node that was nominated for them."""
-        if isinstance(self.objects, PodTable):
-            rows = self.objects.rows_where(lambda template: bool(template.status.nominated_node_name))
-            return [int(row) for row in rows]
-        return [i for i, pod in enumerate(self.objects) if pod.status.nominated_node_name]
+        promised = self.objects.table.rows_where(lambda template: bool(template.status.nominated_node_name))
+        return np.flatnonzero(np.isin(self.objects.rows, promised)).tolist() if len(promised) else []
 
     def with_infos(self, selected: Bools) -> npt.NDArray[np.int64]:
         """The positions of the pods of the infos selected (T,), in any order."""
@@ -143,10 +133,3 @@ class PodColumns:
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         return self.distinct.affinity_terms(of, namespace)
-
-
-def _starts(pods: Sequence[Pod]) -> npt.NDArray[np.int64]:
-    if isinstance(pods, Repeated):
-        return _starts(pods.pods)[pods.sources]
-    column = pods.started if isinstance(pods, PodTable) else texts_column(p.status.start_time or "" for p in pods)
-    return nanoseconds_of(column, lambda row: f"Pod {pods[row].key}, status.startTime")

@@ -77,7 +77,7 @@ class Snapshot:
     def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         pods = PodColumns.of(cluster.pods, lambda pod: settings.stored(pod, cluster), settings.requests)
-        return cls(cluster, settings, nodes, pods, pods.rows(nodes.index), Demands(nodes, pods))
+        return cls(cluster, settings, nodes, pods, pods.nodes(nodes.index), Demands(nodes, pods))
 
     def without(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
         """Of a cluster, with its pods on these rows (P,), less some nodes (N,); the others keep their order."""

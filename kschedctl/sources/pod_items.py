@@ -106,12 +106,11 @@ class PodItems:
 
     def _key(self, meta: Any, spec: Any, status: Any) -> Key:
         """Equal for pods of one template."""
-        conditions = bytes(status.conditions)
         return (
             self._encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
             b",".join(_meta_json(meta)),
             b",".join(_spec_json(spec)),
-            _TIME.sub(b'TransitionTime":null', conditions) if spec.node_name else conditions,
+            _TIME.sub(b'TransitionTime":null', bytes(status.conditions)),
         )
 
     def _new(self, item: Any, key: Key, where: Callable[[], Place] | None) -> int:

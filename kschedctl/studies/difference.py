@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.reports.whatif import DomainBalance, PodChange
@@ -21,12 +19,12 @@ from kschedctl.studies.settling import Settled
 def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
     """Every pod that ends up elsewhere, by name."""
     then, now = _nodes(before.cluster), _nodes(after.cluster)
-    find_old, find_new = _finder(before.cluster), _finder(after.cluster)
     for key in sorted(then.keys() | now.keys()):
         source, target = then.get(key), now.get(key)
         change = _change(source, target)
         if change:
-            pod = find_new(key) or find_old(key)
+            name = key.split("/", 1)
+            pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
             assert pod is not None
             message = after.waiting.get(key, "") if not target else ""
             yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
@@ -47,18 +45,7 @@ def _change(source: str | None, target: str | None) -> str:
 
 def _nodes(cluster: Cluster) -> dict[str, str]:
     """Pod -> its node."""
-    pods = cluster.pods
-    if isinstance(pods, PodTable):
-        return dict(zip(pods.keys(), pods.node.texts(), strict=True))
-    return {pod.key: pod.spec.node_name for pod in pods}
-
-
-def _finder(cluster: Cluster) -> Callable[[str], Pod | None]:
-    """Pod by name; tables of pods find theirs by themselves."""
-    pods = cluster.pods
-    if isinstance(pods, PodTable):
-        return lambda key: pods.find(*key.split("/", 1))
-    return {pod.key: pod for pod in pods}.get
+    return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
 
 
 def zone_balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:

@@ -17,7 +17,6 @@ from msgspec.structs import replace as changed
 from kschedctl.api.arrays import Bools, positions_of
 from kschedctl.api.node_pools import pool_of
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
@@ -143,10 +142,7 @@ def _fates(scene: Scene) -> tuple[Bools, Bools]:
 
 
 def fates(view: Fork) -> tuple[Bools, Bools]:
-    """The same, looked up once for each template of pods where there are templates."""
-    pods = view.pods.objects
-    distinct = pods.templates if isinstance(pods, PodTable) else pods
-    anew = np.fromiter(map(returns, distinct), np.bool_, len(distinct))
-    alone = (pod.metadata.deletion_timestamp is None and owner_of(pod).kind == "Pod" for pod in distinct)
-    bare = np.fromiter(alone, np.bool_, len(distinct))
-    return (anew[pods.template], bare[pods.template]) if isinstance(pods, PodTable) else (anew, bare)
+    """The same, looked up once for pods alike."""
+    anew = view.pods.where(lambda info: returns(info.pod))
+    bare = view.pods.where(lambda info: not info.terminating and owner_of(info.pod).kind == "Pod")
+    return anew[view.pods.info], bare[view.pods.info]

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.pod_table import NO_PODS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
@@ -221,7 +222,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         changes=tuple(pod_changes(before, after)),
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.configurations),
-        not_replayed=left_out(Scheduler(changed(after.cluster, pods=()))),
+        not_replayed=left_out(Scheduler(changed(after.cluster, pods=NO_PODS))),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),
     )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kschedctl.api.columns import joined, times_column, uids_column
 from kschedctl.api.objects import (
     Condition,
     EphemeralVolumeSource,
@@ -14,6 +20,8 @@ from kschedctl.api.objects import (
     Volume,
 )
 from kschedctl.api.pod_table import PodTable
+
+UID = "d874b460-08fe-4508-a8ae-be43adb0d7b7"
 
 
 def pod(name: str, namespace: str = "shop", node: str = "", phase: str = "Running", app: str = "web") -> Pod:
@@ -88,3 +96,61 @@ def test_noise_is_left_out() -> None:
     (kept,) = PodTable.of([noisy])
     assert kept.spec.volumes == volumes[1:]
     assert kept.status.conditions == (Condition("Ready", "False"), resize)
+
+
+NAMES = st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from("xyz"))
+PODS_BY_NAME = st.dictionaries(NAMES, st.tuples(st.sampled_from(["", "n1", "n2"]), st.sampled_from(["", "u", UID])))
+
+
+def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], Pod]:
+    """Pods of one template a namespace, or of one for each UID that is none."""
+    pods = {}
+    for (namespace, name), (node, uid) in found.items():
+        labels = {"uid": uid} if uid == "u" else {}
+        meta = PodMeta(name, namespace, uid, labels, creation_timestamp="2026-01-31T12:00:00Z" if uid else None)
+        pods[namespace, name] = Pod(meta, PodSpec(node_name=node))
+    return pods
+
+
+@given(PODS_BY_NAME, PODS_BY_NAME, st.sets(NAMES))
+def test_a_changed_table_is_one_of_the_changed_pods(
+    before: dict[Any, Any], changes: dict[Any, Any], gone: set[tuple[str, str]]
+) -> None:
+    pods, changed = made(before), made(changes)
+    table = PodTable.of(pods.values()).with_changes(dict.fromkeys(gone - changed.keys()) | changed)
+    kept = {key: pod for key, pod in pods.items() if key not in gone} | changed
+    expected = [pod for _, pod in sorted(kept.items())]
+    assert list(table) == expected
+    assert table.names_in_full() == sorted(kept)
+    assert len(table.templates) == len({(pod.metadata.namespace, *pod.metadata.labels) for pod in expected})
+    assert [table.find(*key) for key in sorted(pods.keys() | changed.keys())] == [
+        kept.get(key) for key in sorted(pods.keys() | changed.keys())
+    ]
+
+
+def test_what_names_no_namespace_gets_one() -> None:
+    own, none, other = pod("a", "shop", node="n1"), pod("a", ""), pod("b", "")
+    table = PodTable.of([own, none, other]).in_namespace("shop")
+    assert table.keys() == ["shop/a", "shop/b"]
+    assert [p.spec.node_name for p in table] == ["n1", ""]
+    assert table.in_namespace("data") is table
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2026-01-31T12:00:00Z", "", "1969-12-31T23:59:59Z"],
+        ["2026-01-31T24:00:00Z"],
+        ["2026-02-30T00:00:00Z"],
+        ["2026-01-31T12:00:00Z\n", "2026-01-31T12:00:00Z"],
+        ["\u0662026-01-31T12:00:00Z"],
+        [UID, "", UID],
+        [UID, UID + "\n"],
+        ["00000000-0000-0000-0000-000000000000", ""],
+        [UID.upper()],
+    ],
+)
+def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
+    for column in (times_column(texts), uids_column(texts), joined([times_column(texts), uids_column(texts)])):
+        assert column.texts()[-len(texts) :] == texts
+        assert column.of(0) == texts[0]

@@ -125,7 +125,9 @@ def test_a_cycle_on_a_fork_is_one_on_the_changed_cluster(cluster, seed):
         elif len(unbound):
             fork.assume(int(random.choice(unbound)), random.randrange(len(fork.nodes)))
     pods = []
-    for document, row in zip(cluster.pods, fork.node.tolist(), strict=True):
+    rows = {pod.metadata.name: row for pod, row in zip(fork.pods.objects, fork.node.tolist(), strict=True)}
+    for document in cluster.pods:
+        row = rows[document["metadata"]["name"]]
         place = {"nodeName": fork.nodes.names[row]} if row >= 0 else {}
         spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
         pods.append({**document, "spec": {**spec, **place}})

@@ -30,6 +30,7 @@ from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
 
@@ -147,11 +148,8 @@ def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
     """The cluster with all unbound pods asking for this scheduler."""
     if scheduler_name is None:
         return cluster
-    asking = (
-        pod if pod.spec.node_name else altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name))
-        for pod in cluster.pods
-    )
-    return replace(cluster, pods=tuple(asking))
+    asking = (altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
+    return added(cluster, asking)
 
 
 def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:

@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, plural, read_path
+from kschedctl.sources.live.lists import GONE, Listing, Others, plural, read_path
 from kschedctl.sources.live.reading import Reading
 from kschedctl.sources.live.watch import Event, changed, watch
 
@@ -99,7 +99,7 @@ class Follower:
             try:
                 for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
-                    listing = Listing((), event.resource_version or listing.resource_version, listing.path)
+                    listing = Listing(Others(), event.resource_version or listing.resource_version, listing.path)
                     if event.key is not None:
                         self.updates.put(Update(kind, event))
                     if self.stopped.is_set():
@@ -133,4 +133,4 @@ class Follower:
             self.updates.put(Update(kind, failed))
             return None
         self.updates.put(Update(kind, fresh))
-        return fresh._replace(objects=())
+        return fresh._replace(objects=Others())

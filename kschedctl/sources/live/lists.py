@@ -7,7 +7,7 @@ later ones at that same state. A token that became too old (410) starts the list
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
-from kschedctl.api.pod_table import PodTable, PodTableBuilder
+from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.cluster import without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import VERSIONS, item_type
@@ -49,10 +49,25 @@ class Head(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+class Others(tuple[Struct, ...]):
+    """The objects of a kind that is not Pod, by namespace and name."""
+
+    @classmethod
+    def of(cls, objects: Iterable[Struct]) -> Others:
+        return cls(sorted(objects, key=key_of))
+
+    def with_changes(self, changes: Mapping[Key, Any]) -> Others:
+        found: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
+        return Others.of(obj for obj in found.values() if obj is not None)
+
+
+Objects = PodTable | Others
+
+
 class Listing(NamedTuple):
     """The objects of a kind at one moment, and the path that lists them."""
 
-    objects: Sequence[Struct]
+    objects: Objects
     resource_version: str
     path: str
 
@@ -163,8 +178,8 @@ class KindCollector:
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
         return len(objects)
 
-    def objects(self) -> Sequence[Struct]:
-        return tuple(self._found)
+    def objects(self) -> Others:
+        return Others.of(self._found)
 
     def _with_shared_images(self, node: Node) -> Node:
         """Many nodes hold the same images."""
@@ -191,6 +206,12 @@ class PodCollector:
 
     def objects(self) -> PodTable:
         return self._builder.build()
+
+
+def key_of(obj: Struct) -> Key:
+    """Namespace and name."""
+    meta = obj.metadata  # type: ignore[attr-defined]
+    return meta.namespace, meta.name
 
 
 def _head(kind: str, body: bytes) -> Head:

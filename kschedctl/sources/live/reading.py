@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace as altered
 
-from kschedctl.api.objects import PodSpec, Struct
+from kschedctl.api.objects import PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
@@ -24,7 +24,7 @@ from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, Listing, plural, read_list
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
-from kschedctl.sources.live.watch import caught_up, key_of
+from kschedctl.sources.live.watch import caught_up
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,7 @@ class Reading:
 
     def cluster(self) -> Cluster:
         """All of it together."""
-        objects: dict[str, Any] = {
-            FIELDS[kind]: _ordered(kind, listing.objects) for kind, listing in self.listings.items()
-        }
+        objects: dict[str, Any] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
         picture = self.scheduler.picture
         if picture is not None:
@@ -182,10 +180,3 @@ def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, in
     except (RefusedError, BrokenOffError, ClusterError) as error:
         log.info("%s: %s", plural(kind), error)
         return listing, None
-
-
-def _ordered(kind: str, objects: Sequence[Struct]) -> Sequence[Struct]:
-    """By namespace and name, as a Cluster has them."""
-    if isinstance(objects, PodTable):
-        return objects
-    return tuple(sorted(objects, key=key_of))

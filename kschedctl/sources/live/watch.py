@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Struct
-from kschedctl.api.pod_table import PodTable
+from kschedctl.api.pod_table import Key
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
-from kschedctl.sources.live.lists import GONE, Listing, decode_object
+from kschedctl.sources.live.lists import GONE, Listing, decode_object, key_of
 
 CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
-Key = tuple[str, str]
-Changes = Mapping[Key, Struct | None]
+Changes = Mapping[Key, Any]
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -59,13 +58,7 @@ def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: fl
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:
     """The listing with changes taken in."""
-    if isinstance(listing.objects, PodTable):
-        objects: Sequence[Struct] = listing.objects.with_changes(changes)  # type: ignore[arg-type]
-    else:
-        found: dict[Key, Struct | None] = {key_of(obj): obj for obj in listing.objects}
-        found.update(changes)
-        objects = tuple(obj for obj in found.values() if obj is not None)
-    return Listing(objects, version, listing.path)
+    return Listing(listing.objects.with_changes(changes), version, listing.path)
 
 
 def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
@@ -78,12 +71,6 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
         if event.key is not None:
             changes[event.key] = event.object
     return (changed(listing, changes, version) if changes else listing), len(changes)
-
-
-def key_of(obj: Struct) -> Key:
-    """(namespace, name)"""
-    meta = obj.metadata  # type: ignore[attr-defined]
-    return meta.namespace, meta.name
 
 
 def _event(kind: str, line: bytes, where: str) -> Event:

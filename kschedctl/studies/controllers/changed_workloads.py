@@ -16,7 +16,6 @@ from kschedctl.api.defaults import default_pod
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, controller_of, owner_of
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import (
     CronJob,
     DaemonSet,
@@ -57,8 +56,7 @@ class Existing:
     def _owned(self) -> list[Pod]:
         """One pod for each owner that there is."""
         found: dict[object, Pod] = {}
-        pods = self.cluster.pods
-        for pod in pods.templates if isinstance(pods, PodTable) else pods:
+        for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
                 found.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
         return list(found.values())

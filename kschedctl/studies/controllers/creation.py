@@ -31,6 +31,7 @@ from kschedctl.api.objects import (
     TypedObjectReference,
     VolumeNodeAffinity,
 )
+from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.workloads import make, number_of_pods, title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -74,7 +75,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct]) -> Creation:
     workloads = list(workloads)
     _check_number(workloads, len(cluster.nodes))
     found = Creation()
-    view = Scheduler(changed(cluster, pods=(), nodes=())).view
+    view = Scheduler(changed(cluster, pods=NO_PODS, nodes=())).view
     for volume in filter(_is_new, cluster.persistent_volumes):
         found.add("PersistentVolume", replace(volume, status=PhaseStatus("Available")))
     for claim in filter(_is_new, cluster.persistent_volume_claims):

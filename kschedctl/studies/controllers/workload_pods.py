@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner, controller_of, owner_of
-from kschedctl.api.pod_table import PodTable
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -75,8 +74,7 @@ def pods_of(cluster: Cluster, owner: Owner) -> list[Pod]:
 
 def workloads(cluster: Cluster) -> Iterator[Owner]:
     """What makes pods, as far as it can be seen, some more than once."""
-    pods = cluster.pods
-    for pod in pods.templates if isinstance(pods, PodTable) else pods:
+    for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue
         owner = owner_of(pod)

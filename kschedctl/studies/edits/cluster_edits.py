@@ -9,17 +9,12 @@ import numpy as np
 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.ownership import owner_of
-from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 
 
 def with_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
     """The cluster with pods put in the place of those of their (namespace, name), or taken out where it is None."""
-    if isinstance(cluster.pods, PodTable):
-        return replace(cluster, pods=cluster.pods.with_changes(changes))
-    pods: dict[tuple[str, str], Pod | None] = {(p.metadata.namespace, p.metadata.name): p for p in cluster.pods}
-    pods |= changes
-    return replace(cluster, pods=tuple(pod for _, pod in sorted(pods.items()) if pod is not None))
+    return replace(cluster, pods=cluster.pods.with_changes(changes))
 
 
 def added(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
@@ -33,10 +28,7 @@ def pods_where(cluster: Cluster, predicate: Callable[[Pod], bool], *, ended: boo
     def wanted(pod: Pod) -> bool:
         return (ended or not pod.terminated) and predicate(pod)
 
-    pods = cluster.pods
-    if isinstance(pods, PodTable):
-        return [pods[int(row)] for row in pods.rows_where(wanted)]
-    return [pod for pod in pods if wanted(pod)]
+    return [cluster.pods[row] for row in cluster.pods.rows_where(wanted).tolist()]
 
 
 def with_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
@@ -58,7 +50,5 @@ def returns(pod: Pod) -> bool:
 def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """The pods that run on these nodes."""
     pods, names = cluster.pods, frozenset(nodes)
-    if isinstance(pods, PodTable):
-        chosen = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
-        return [pod for row in np.flatnonzero(chosen).tolist() if not (pod := pods[row]).terminated]
-    return [pod for pod in pods if pod.spec.node_name in names and not pod.terminated]
+    chosen = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
+    return [pod for row in np.flatnonzero(chosen).tolist() if not (pod := pods[row]).terminated]
