@@ -68,6 +68,19 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
 
+NOT_ALL_TO_HAVE: ByVersion[str] = ByVersion(
+    "what follows when some of all the devices that a request wants cannot be had",
+    (("", "the search ends"), ("1.33", "those taken stay taken"), ("1.34", "those taken are given back")),
+)
+CONSUMERS = ByVersion(
+    "devices that consume counters, while DRAPartitionableDevices is off",
+    (("", "can be allocated"), ("1.34", "cannot be")),
+)
+
+
+class _SearchEndedError(Exception):
+    """Nothing more is tried."""
+
 
 class At(NamedTuple):
     """Where the search stands: the claim, its request, and which of the request's alternatives."""
@@ -95,6 +108,8 @@ class Search:
         self.available: dict[str, Counters] = {}
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
         self.steps = 0
+        self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
+        self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
 
     def run(self) -> Allocation | None:
         """The devices for all claims, None when they cannot all be had.
@@ -108,6 +123,8 @@ class Search:
             done = not self.claims or self._request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
+        except _SearchEndedError:
+            return None
         if done:
             return tuple(map(tuple, self.results))
         if any(pool.invalid for pool in self.pools):
@@ -203,13 +220,16 @@ class Search:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise SearchTimeoutError
+        one_of_all = at in self.every
         if not self._allocate(at, pool, device):
+            if one_of_all and self.not_all == "the search ends":
+                raise _SearchEndedError
             return False
         done = False
         try:
             done = self._devices(at, have + 1, next_place)
         finally:
-            if not done:
+            if not done and not (one_of_all and self.not_all != "those taken are given back"):
                 self._release(at, pool, device)
         return done
 
@@ -269,7 +289,7 @@ class Search:
         request, shareable = self._at(at), self.is_shareable(device)
         if not (shareable and request.admin_access) and self.in_use(at, device):
             return False
-        if device.device.consumes_counters and not self.features.partitionable_devices:
+        if device.device.consumes_counters and not (self.features.partitionable_devices or self.all_consumers):
             return False
         in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
         if device.consumes and not in_share and not self._take_counters(pool, device):
