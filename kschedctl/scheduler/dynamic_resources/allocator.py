@@ -70,7 +70,18 @@ NONE_IS_ALL = ByVersion("whether a request for all devices is met where there ar
 
 NOT_ALL_TO_HAVE: ByVersion[str] = ByVersion(
     "what follows when some of all the devices that a request wants cannot be had",
-    (("", "the search ends"), ("1.33", "those taken stay taken"), ("1.34", "those taken are given back")),
+    (
+        ("", "it does without"),
+        ("1.32", "the search ends"),
+        ("1.33", "those taken stay taken"),
+        ("1.34", "those taken are given back"),
+    ),
+)
+ALL_OF_CLASS = ByVersion(
+    "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
+)
+ADMIN_TWICE = ByVersion(
+    "whether a request with adminAccess may be given one device several times", (("", True), ("1.32", False))
 )
 CONSUMERS = ByVersion(
     "devices that consume counters, while DRAPartitionableDevices is off",
@@ -210,7 +221,7 @@ class Search:
             if untouched and (device.twin, self.state.mark(device.id)) in failed:
                 continue
             if self.is_candidate(at, device):
-                if self._try(at, have, place + 1, pool, device):
+                if self._try(at, have, place + (not self._again(at)), pool, device):
                     return True
                 if untouched:
                     failed.add((device.twin, self.state.mark(device.id)))
@@ -224,14 +235,25 @@ class Search:
         if not self._allocate(at, pool, device):
             if one_of_all and self.not_all == "the search ends":
                 raise _SearchEndedError
-            return False
+            return one_of_all and self.not_all == "it does without" and self._rest_of_all(at, have)
         done = False
         try:
-            done = self._devices(at, have + 1, next_place)
+            done = self._rest_of_all(at, have) if one_of_all else self._devices(at, have + 1, next_place)
         finally:
             if not done and not (one_of_all and self.not_all != "those taken are given back"):
                 self._release(at, pool, device)
         return done
+
+    def _rest_of_all(self, at: At, have: int) -> bool:
+        """Raises AllocationError where upstream once took the end of a search for an error."""
+        done = self._devices(at, have + 1, 0)
+        if not done and self.not_all == "it does without":
+            raise AllocationError("stop allocation")
+        return done
+
+    def _again(self, at: At) -> bool:
+        """Whether the device that was just taken can be taken once more."""
+        return bool(self._at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
@@ -245,7 +267,7 @@ class Search:
         """Whether another claim has the device, or this one for another request."""
         users = self.users.get(device.id, ())
         if self._at(at).admin_access:
-            return at.claim in users
+            return at.claim in users and not ADMIN_TWICE.at(self.features.release)
         return device.id in self.state.dedicated or bool(users)
 
     def is_selectable(self, at: At, device: PooledDevice) -> bool:
@@ -254,7 +276,11 @@ class Search:
             return False
         key = (at, device.id)
         if key not in self.selectable:
-            selected = all(self.inventory.selects(selector, device) for selector in self._at(at).selectors)
+            request = self._at(at)
+            heeded = request.selectors
+            if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
+                heeded = tuple(selector for selector in heeded if not selector.of_class)
+            selected = all(self.inventory.selects(selector, device) for selector in heeded)
             self.selectable[key] = selected and self.inventory.on_node(device, self.row)
         return self.selectable[key]
 

@@ -128,16 +128,26 @@ INCOMPLETE = ByVersion(
     "devices of a pool of which a node does not see all slices", (("", "can be allocated"), ("1.35", "cannot be"))
 )
 
+NEWER_SLICES = ByVersion(
+    "how often more a slice of a newer generation counts that is found after an older one", (("", 1), ("1.32", 0))
+)
+CHECKS_NAMES = ByVersion("whether pools in which two devices share a name are refused", (("", False), ("1.32", True)))
+
 
 def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], features: Features) -> Pool | None:
     """The pool of which a node sees these slices, of ``everything`` that has been published of it.
 
     None when the driver is replacing it by a newer generation of which the node sees nothing yet.
     """
+    outdated = seen[0].slice.spec.pool.generation < max(piece.slice.spec.pool.generation for piece in seen)
     seen, partitionable = newest(seen), features.partitionable_devices
     if INCOMPLETE.at(features.release) == "can be allocated":
-        missing = len(seen) != seen[0].slice.spec.pool.resource_slice_count
-        return replace_fields(_complete(_by_name(seen), [], partitionable), incomplete=missing)
+        count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
+        missing = count != seen[0].slice.spec.pool.resource_slice_count
+        pool = _complete(_by_name(seen), [], partitionable)
+        if pool.invalid and not CHECKS_NAMES.at(features.release):
+            pool = Pool(pool.id, tuple(device for piece in _by_name(seen) for device in piece.devices))
+        return replace_fields(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
     others: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:

@@ -44,6 +44,7 @@ class Expression:
 
     source: str
     text: str
+    of_class: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,10 @@ def _request(
 def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest) -> tuple[Expression, ...]:
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     found = enumerate(selectors)
-    return tuple(Expression(f"{source}: selector #{i}", s.cel.expression) for i, s in found if s.cel is not None)
+    of_class = isinstance(holder, DeviceClass)
+    return tuple(
+        Expression(f"{source}: selector #{i}", s.cel.expression, of_class) for i, s in found if s.cel is not None
+    )
 
 
 def _amounts(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
