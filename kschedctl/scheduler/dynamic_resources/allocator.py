@@ -83,6 +83,10 @@ ALL_OF_CLASS = ByVersion(
 ADMIN_TWICE = ByVersion(
     "whether a request with adminAccess may be given one device several times", (("", True), ("1.32", False))
 )
+LATER_ALTERNATIVE = ByVersion(
+    "with which alternative of a request the search goes on after the first of all devices",
+    (("", "the first"), ("1.36", "the same")),
+)
 CONSUMERS = ByVersion(
     "devices that consume counters, while DRAPartitionableDevices is off",
     (("", "can be allocated"), ("1.34", "cannot be")),
@@ -155,7 +159,7 @@ class Search:
             raise AllocationError(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             )
-        self.constraints.append([make(constraint) for constraint in claim.constraints])
+        self.constraints.append([make(constraint, self.features) for constraint in claim.constraints])
 
     def _at(self, at: At) -> Request:
         return self.claims[at.claim].requests[at.request][at.alternative]
@@ -246,7 +250,8 @@ class Search:
 
     def _rest_of_all(self, at: At, have: int) -> bool:
         """Raises AllocationError where upstream once took the end of a search for an error."""
-        done = self._devices(at, have + 1, 0)
+        same = LATER_ALTERNATIVE.at(self.features.release) == "the same"
+        done = self._devices(at if same else at._replace(alternative=0), have + 1, 0)
         if not done and self.not_all == "it does without":
             raise AllocationError("stop allocation")
         return done

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceAttribute, DeviceConstraint
+from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
 from kschedctl.scheduler.dynamic_resources.requests import Request
 
@@ -23,10 +25,17 @@ class Constraint(Protocol):
     def remove(self, request: Request) -> None: ...
 
 
-def make(constraint: DeviceConstraint) -> Constraint:
+DIFFERS = ByVersion(
+    "between which devices the values of a distinctAttribute always differ",
+    (("", "different devices"), ("1.35", "devices with different values")),
+)
+
+
+def make(constraint: DeviceConstraint, features: Features) -> Constraint:
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
-    return DistinctAttribute(constraint.requests, constraint.distinct_attribute or "")
+    by_device = DIFFERS.at(features.release) == "different devices"
+    return DistinctAttribute(constraint.requests, constraint.distinct_attribute or "", by_device)
 
 
 class MatchAttribute:
@@ -60,8 +69,8 @@ class DistinctAttribute:
     Of the devices of one request upstream remembers the last one only, so equal ones may slip through.
     """
 
-    def __init__(self, requests: tuple[str, ...], attribute: str) -> None:
-        self.requests, self.attribute = requests, attribute
+    def __init__(self, requests: tuple[str, ...], attribute: str, by_device: bool = False) -> None:
+        self.requests, self.attribute, self.by_device = requests, attribute, by_device
         self.values: dict[str, Value] = {}
         self.devices = 0
 
@@ -71,6 +80,8 @@ class DistinctAttribute:
         found = lookup(device, self.attribute)
         if found is None:
             return False
+        if self.by_device and found != UNKNOWN:
+            found = found[0], (found[1], device.id)
         if self.devices and (found in self.values.values() or (found == UNKNOWN and self.values)):
             return False
         self.values[request.parent or request.name] = found
