@@ -18,7 +18,9 @@ import kschedctl
 
 FOLDER = Path(__file__).parent / "golden"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in FOLDER.glob("*.jsonl.xz"))
-SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit"}
+VERSIONS = sorted(f"versions/{path.name.removesuffix('.jsonl.xz')}" for path in FOLDER.glob("versions/*.jsonl.xz"))
+"""What older schedulers computed, in a file a minor version."""
+SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit", "kube_version": "kubeVersion"}
 """Argument of ``Cluster.from_objects`` -> key of a case."""
 
 Json = dict[str, Any]

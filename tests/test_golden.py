@@ -1,18 +1,18 @@
-"""Whole cases against kube-scheduler v1.36 itself: every part of its answer, in every family of cases."""
+"""Whole cases against kube-schedulers themselves: every part of their answers, in every family of cases."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from golden_cases import FAMILIES, answer, differences, family_lines
+from golden_cases import FAMILIES, VERSIONS, answer, differences, family_lines
 
 SHARES = 10
 LINES_SHOWN = 12
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *VERSIONS])
 def test_family(family: str, share: int) -> None:
     cases = [json.loads(line) for line in family_lines(family)[share::SHARES]]
     wrong = {}
