@@ -11,7 +11,7 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.kube_version import KUBE_VERSION
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.errors import InputError
 
@@ -173,8 +173,10 @@ class Cluster:
 
         They are taken as all that there is; without ``assume_complete`` only Lists cover the kinds that they hold.
         ``kube_version``: of the scheduler that is replayed, a minor (its newest patch) or a release such as
-        ``v1.34.1-eks-…``. Raises InputError for a document whose fields have the wrong type.
+        ``v1.34.1-eks-…``. Raises InputError for a document whose fields have the wrong type, ConfigurationError for a
+        version that is not replayed.
         """
+        KubeVersion.supported(kube_version)
         documents = list(objects)
         found: dict[str, list[api.Struct]] = {}
         for document in flatten(documents):

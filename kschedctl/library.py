@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self
 
 from kschedctl import cluster
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
 
 __all__ = ["Cluster", "explain"]
@@ -26,15 +27,17 @@ class Cluster(cluster.Cluster):
         recursive: bool = False,
         admit: bool = False,
         assume_complete: bool = False,
+        kube_version: str = KUBE_VERSION,
     ) -> Self:
         """From files, folders, dumps and ``-``, the later ones adding to the earlier ones.
 
         What lists hold of a kind is taken as all of it; of kinds in no list nobody knows, unless ``assume_complete``.
         ``config`` is a KubeSchedulerConfiguration or its file; without it the one among the files counts, else the
-        default. Raises InputError for what cannot be read.
+        default. ``kube_version``: as for from_objects. Raises InputError for what cannot be read, ConfigurationError.
         """
         from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
 
+        KubeVersion.supported(kube_version)
         found = read([os.fspath(path) for path in paths], recursive=recursive)
         if config is not None and not isinstance(config, Mapping):
             config = load_configuration_file(os.fspath(config))
@@ -42,6 +45,7 @@ class Cluster(cluster.Cluster):
             found.objects,
             configuration=found.configuration if config is None else config,
             feature_gates=feature_gates or {},
+            kube_version=kube_version,
             admit=admit,
             origins=found.origins,
             skipped=found.skipped,
@@ -51,24 +55,39 @@ class Cluster(cluster.Cluster):
 
     @classmethod
     def from_live(
-        cls, context: str | None = None, *, kubeconfig: str | None = None, namespace: str | None = None
+        cls,
+        context: str | None = None,
+        *,
+        kubeconfig: str | None = None,
+        namespace: str | None = None,
+        kube_version: str | None = None,
     ) -> Self:
         """From the cluster of a kubeconfig's context, or of the service account of the pod that this runs in.
 
-        ``namespace``: where to look for what may not be listed in all. Raises ClusterError, ConfigurationError.
+        ``namespace``: where to look for what may not be listed in all. ``kube_version``: of the scheduler that is
+        replayed, as for from_objects; None for the server's own. Raises ClusterError, ConfigurationError.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
         from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
 
+        if kube_version is not None:
+            KubeVersion.supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
-        return cls._made_of(read_live(connection, Wishes(namespace=namespace)).cluster())
+        return cls._made_of(read_live(connection, Wishes(kube_version=kube_version, namespace=namespace)).cluster())
 
     @classmethod
-    def from_snapshot(cls, path: str | os.PathLike[str]) -> Self:
-        """From a file that ``kschedctl snapshot save`` wrote. Raises InputError."""
+    def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:
+        """From a file that ``kschedctl snapshot save`` wrote.
+
+        ``kube_version``: of the scheduler that is replayed, as for from_objects; None for that of the file. Raises
+        InputError, ConfigurationError.
+        """
         from kschedctl.sources.archive.file import read_snapshot  # noqa: PLC0415
 
-        return cls._made_of(read_snapshot(os.fspath(path)))
+        if kube_version is not None:
+            KubeVersion.supported(kube_version)
+        found = read_snapshot(os.fspath(path))
+        return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version))
 
     @classmethod
     def _made_of(cls, found: cluster.Cluster) -> Self:

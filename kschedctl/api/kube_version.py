@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from kschedctl.errors import ConfigurationError
+
 T = TypeVar("T")
 
 OLDEST_MINOR, NEWEST_MINOR = 30, 36
 KUBE_VERSION = f"1.{NEWEST_MINOR}"
 NEWEST_PATCH = 999
-_VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_VERSION = re.compile(r"v?1\.(\d{1,3})(?:\.(\d{1,3}))?(?:[-+].*)?")
 
 
 class KubeVersion(NamedTuple):
@@ -27,10 +29,22 @@ class KubeVersion(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> KubeVersion:
         """From ``1.34``, which is its newest patch, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError."""
-        match = _VERSION.match(text)
+        match = _VERSION.fullmatch(text)
         if not match:
             raise ValueError(text)
         return cls(int(match[1]), NEWEST_PATCH if match[2] is None else int(match[2]))
+
+    @classmethod
+    def supported(cls, text: str) -> KubeVersion:
+        """The same of one that is replayed. Raises ConfigurationError."""
+        try:
+            found = cls.parse(text)
+        except ValueError:
+            found = None
+        if found is None or not OLDEST_MINOR <= found.minor <= NEWEST_MINOR:
+            hint = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            raise ConfigurationError(f"Kubernetes version {text!r} is not supported", hint=hint)
+        return found
 
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"

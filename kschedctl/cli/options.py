@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from kschedctl.api.kube_version import KubeVersion as VersionNumbers
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
@@ -48,6 +49,13 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
     logging.getLogger("kschedctl").setLevel(level)
 
 
+def _replayed(version: str | None) -> str | None:
+    """Raises ConfigurationError for a version that is not replayed."""
+    if version is not None:
+        VersionNumbers.supported(version)
+    return version
+
+
 GatesGiven = Annotated[
     list[str],
     typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
@@ -57,7 +65,8 @@ KubeVersion = Annotated[
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help="Version of kube-scheduler: 1.30 to 1.36.  [default: the live cluster's, else 1.36]",
+        help="Version of kube-scheduler: 1.30 to 1.36, or a patch as 1.34.1.  [default: the cluster's, else 1.36]",
+        callback=_replayed,
     ),
 ]
 Kubeconfig = Annotated[

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 import kschedctl
+from kschedctl.errors import KschedctlError
+from kschedctl.sources.archive.file import write_snapshot
 
 NODE = {
     "apiVersion": "v1",
@@ -47,6 +49,47 @@ def test_lists_are_flattened_and_other_kinds_skipped():
     both = {"apiVersion": "v1", "kind": "List", "items": [NODE, secret, pod("web", "3")]}
     cluster = kschedctl.Cluster.from_objects([both])
     assert ([node.metadata.name for node in cluster.nodes], [p.key for p in cluster.pods]) == (["n1"], ["shop/web"])
+
+
+TAINTED = NODE | {"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}}
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("1.34.1", "node(s) had untolerated taint {gpu: yes}"),
+        ("v1.34.1-eks-3abc0de", "node(s) had untolerated taint {gpu: yes}"),
+        ("1.34.2", "node(s) had untolerated taint(s)"),
+        ("1.34", "node(s) had untolerated taint(s)"),
+    ],
+)
+def test_a_cluster_is_of_a_release(version, reason, tmp_path):
+    objects, file = [TAINTED, pod("web", "1")], tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    write_snapshot(kschedctl.Cluster.from_objects(objects, kube_version=version), str(tmp_path / "saved"))
+    write_snapshot(kschedctl.Cluster.from_objects(objects), str(tmp_path / "other"))
+    clusters = [
+        kschedctl.Cluster.from_objects(objects, kube_version=version),
+        kschedctl.Cluster.from_paths([file], assume_complete=True, kube_version=version),
+        kschedctl.Cluster.from_snapshot(tmp_path / "saved"),
+        kschedctl.Cluster.from_snapshot(tmp_path / "other", kube_version=version),
+    ]
+    for cluster in clusters:
+        assert kschedctl.explain(cluster, "shop/web").to_dict()["firstFail"]["n1"]["reasons"] == [reason]
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37.0", "newest", ""])
+def test_a_version_that_is_not_replayed_is_refused_before_anything_is_read(version):
+    words = rf"Kubernetes version '{version}' is not supported \(supported are 1.30 to 1.36\)"
+    made = (
+        lambda: kschedctl.Cluster.from_objects([], kube_version=version),
+        lambda: kschedctl.Cluster.from_paths(["none"], kube_version=version),
+        lambda: kschedctl.Cluster.from_snapshot("none", kube_version=version),
+        lambda: kschedctl.Cluster.from_live(kubeconfig="none", kube_version=version),
+    )
+    for make in made:
+        with pytest.raises(KschedctlError, match=words):
+            make()
 
 
 def test_configuration():

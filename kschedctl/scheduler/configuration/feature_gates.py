@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.errors import ConfigurationError
 
 SPECS: dict[str, str] = {
@@ -128,14 +128,7 @@ class FeatureGates:
     @cached_property
     def release(self) -> KubeVersion:
         """The version in numbers."""
-        try:
-            found = KubeVersion.parse(self.version)
-        except ValueError:
-            found = KubeVersion(0)
-        if not OLDEST_MINOR <= found.minor <= NEWEST_MINOR:
-            supported = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
-            raise ConfigurationError(f"Kubernetes version {self.version!r} is not supported", hint=supported)
-        return found
+        return KubeVersion.supported(self.version)
 
     @property
     def minor(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
@@ -95,9 +95,24 @@ def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     minor = re.match(r"\d{1,4}", found.minor)
     if found.major != "1" or minor is None:
         return KUBE_VERSION, found.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
-    near = min(max(int(minor[0]), OLDEST_MINOR), NEWEST_MINOR)
-    differs = f"the server is {found.git_version}: the nearest that can be replayed is 1.{near}"
-    return f"1.{near}", found.git_version, () if near == int(minor[0]) else (differs,)
+    number = int(minor[0])
+    near = min(max(number, OLDEST_MINOR), NEWEST_MINOR)
+    if near != number:
+        order = "newer" if number > near else "older"
+        differs = (
+            f"the server is {found.git_version}, {order} than what can be replayed: the rules of 1.{near} are used"
+        )
+        return f"1.{near}", found.git_version, (differs,)
+    return _release(found.git_version, near), found.git_version, ()
+
+
+def _release(git_version: str, minor: int) -> str:
+    """With its patch: ``1.34.1`` of ``v1.34.1-eks-3abc``; the minor alone where nothing else is said."""
+    try:
+        found = KubeVersion.parse(git_version)
+    except ValueError:
+        return f"1.{minor}"
+    return str(found) if found.minor == minor else f"1.{minor}"
 
 
 def read_setup(server: Server) -> SchedulerSetup:

@@ -111,7 +111,10 @@ def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pyt
 
 def test_the_library_reads_it_too(tmp_path: Path) -> None:
     with serving(replayed) as api:
-        cluster = kschedctl.Cluster.from_live(kubeconfig=kubeconfig(api.url, tmp_path / "config"))
+        config = kubeconfig(api.url, tmp_path / "config")
+        cluster = kschedctl.Cluster.from_live(kubeconfig=config)
+        older = kschedctl.Cluster.from_live(kubeconfig=config, kube_version="v1.34.1")
+    assert (cluster.kube_version, older.kube_version) == ("1.36.2", "v1.34.1")
     assert kschedctl.explain(cluster, "lab/p01-cpu").verdict == "Unschedulable"
     write_snapshot(cluster, str(tmp_path / "s"))
     saved = kschedctl.Cluster.from_snapshot(tmp_path / "s")
@@ -134,18 +137,18 @@ def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(ru
 def test_what_the_live_scheduler_runs_with_is_viewed(run: Run) -> None:
     code, out, _ = run("config", "view", "--live", "-o", "json")
     document = json.loads(out)
-    assert (code, document["kubeVersion"]) == (0, "1.36")
+    assert (code, document["kubeVersion"]) == (0, "1.36.2")
     assert document["configuredBy"]
     assert [profile["schedulerName"] for profile in document["profiles"]]
     code, out, _ = run("config", "view", "--live")
-    assert out.startswith("kube-scheduler 1.36, configured by ")
+    assert out.startswith("kube-scheduler 1.36.2, configured by ")
 
 
 def test_the_version_of_the_live_cluster(run: Run) -> None:
     code, out, err = run("version", "-o", "json")
     cluster = json.loads(out)["cluster"]
     assert (code, err) == (0, "")
-    assert (cluster["kubeVersion"], cluster["serverVersion"]) == ("1.36", "v1.36.2")
+    assert (cluster["kubeVersion"], cluster["serverVersion"]) == ("1.36.2", "v1.36.2")
 
 
 @pytest.mark.parametrize(

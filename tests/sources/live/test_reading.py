@@ -51,7 +51,7 @@ def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster,
 
 def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:
     live, _ = read(server_at)
-    files = kschedctl.Cluster.from_objects(PENDING["objects"])
+    files = kschedctl.Cluster.from_objects(PENDING["objects"], kube_version="1.36.2")
     for pod in PENDING["messages"]:
         assert kschedctl.explain(live, pod).to_dict() == kschedctl.explain(files, pod).to_dict(), pod
 
@@ -191,7 +191,7 @@ def scheduler_pod(*command: str, config_map: str = "") -> Response:
 
 def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None:
     cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION)))
-    assert cluster.kube_version == "1.36"
+    assert cluster.kube_version == "1.36.2"
     assert cluster.picture is not None
     assert cluster.picture.leader == "vm_b4321c6d-30f1-4496-af8b-af73a44d19f2"
     assert cluster.picture.configured_by == "ConfigMap kube-system/scheduler-config"
@@ -242,6 +242,37 @@ def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: b
     assert cluster.kube_version == replayed_as
     assert bool(cluster.warnings) is warned
     assert read(server_at, for_path("/version", Response(body=body)), kube_version="1.33")[0].kube_version == "1.33"
+
+
+@pytest.mark.parametrize(
+    ("server", "replayed_as"),
+    [
+        ("v1.34.1", "1.34.1"),
+        ("v1.34.1-eks-3abc0de", "1.34.1"),
+        ("v1.34.7+k3s1", "1.34.7"),
+        ("v1.34.0-gke.1005000", "1.34.0"),
+        ("v1.34", "1.34"),
+        ("v1.33.4", "1.34"),
+        ("built by hand", "1.34"),
+        ("", "1.34"),
+    ],
+)
+def test_the_patch_is_part_of_the_version(server: str, replayed_as: str, server_at: ServerAt) -> None:
+    body = json.dumps({"major": "1", "minor": "34+", "gitVersion": server}).encode()
+    cluster, _ = read(server_at, for_path("/version", Response(body=body)))
+    assert (cluster.kube_version, cluster.warnings) == (replayed_as, ())
+
+
+@pytest.mark.parametrize(
+    ("minor", "words"),
+    [
+        ("37", "the server is v1.37.2, newer than what can be replayed: the rules of 1.36 are used"),
+        ("29", "the server is v1.29.2, older than what can be replayed: the rules of 1.30 are used"),
+    ],
+)
+def test_whose_rules_are_used_for_other_servers_is_told(minor: str, words: str, server_at: ServerAt) -> None:
+    body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.2"}).encode()
+    assert read(server_at, for_path("/version", Response(body=body)))[0].warnings == (words,)
 
 
 @pytest.mark.parametrize(
