@@ -350,6 +350,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "binding_conditions": _names,
         "binding_failure_conditions": _names,
         "node_allocatable_resource_mappings": _mapped,
+        "basic": _document,  # none is left once a slice is read
     },
     api.ResourcePool: {"name": _name},
     api.ResourceSliceSpec: {"driver": _device_driver, "node_name": _name},
