@@ -63,10 +63,11 @@ class Claims:
         self.by_name: dict[str, ResourceClaim] = {}
         self.state = AllocatedState()
         self.changed: list[tuple[str, str]] = []
-        self._holders: dict[DeviceId, dict[str, list[Holding]]] = {}
+        self._holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = {}
         for claim in claims:
             self._take(claim)
-        self.changed.clear()
+        for device in self._holders:
+            self._tell(device)
 
     def copy(self) -> Claims:
         """One that goes its own way."""
@@ -75,42 +76,45 @@ class Claims:
         other.state = AllocatedState(
             set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
         )
-        other._holders = {device: dict(holders) for device, holders in self._holders.items()}
+        other._holders = dict(self._holders)
         return other
 
     def replaced(self, kind: str, found: Struct) -> None:
         """A claim came into the place of the one of its name."""
         if isinstance(found, ResourceClaim):
-            self._leave(found)
-            self._take(found)
+            devices = dict.fromkeys((*self._leave(found), *self._take(found)))
+            for device in devices:
+                self._tell(device)
+            self.changed.extend(device[:2] for device in devices)
 
-    def _take(self, claim: ResourceClaim) -> None:
+    def _take(self, claim: ResourceClaim) -> list[DeviceId]:
+        """Note what a claim holds."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         self.by_name[name] = claim
-        for holding in holdings(claim, self.shares):
-            self._holders.setdefault(holding.device, {}).setdefault(name, []).append(holding)
-            self._tell(holding.device)
+        found = list(holdings(claim, self.shares))
+        for holding in found:
+            self._holders[holding.device] = (*self._holders.get(holding.device, ()), (name, holding))
+        return [holding.device for holding in found]
 
-    def _leave(self, claim: ResourceClaim) -> None:
-        """Whatever the claim of this name held."""
+    def _leave(self, claim: ResourceClaim) -> list[DeviceId]:
+        """Forget whatever the claim of this name held."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        for holding in holdings(self.by_name[name], self.shares) if name in self.by_name else ():
-            self._holders[holding.device].pop(name, None)
-            self._tell(holding.device)
+        before = self.by_name.get(name)
+        devices = [holding.device for holding in holdings(before, self.shares)] if before is not None else []
+        for device in devices:
+            self._holders[device] = tuple(each for each in self._holders[device] if each[0] != name)
+        return devices
 
     def _tell(self, device: DeviceId) -> None:
         """Say of a device in the state what its holders make of it."""
-        state, held = self.state, [holding for found in self._holders[device].values() for holding in found]
-        for devices, there in (
-            (state.dedicated, any(not holding.shared for holding in held)),
-            (state.shared, any(holding.shared for holding in held)),
-        ):
-            (devices.add if there else devices.discard)(device)
+        state, held = self.state, [holding for _, holding in self._holders[device]]
+        state.dedicated.discard(device)
+        state.shared.discard(device)
         state.consumed.pop(device, None)
         for holding in held:
+            (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:
                 add(state.consumed.setdefault(device, {}), holding.consumed)
-        self.changed.append(device[:2])
 
 
 def holdings(claim: ResourceClaim, shares: bool) -> Iterator[Holding]:

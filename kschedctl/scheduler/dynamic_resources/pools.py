@@ -23,7 +23,7 @@ Counters = dict[tuple[str, str], int]
 """Counter set and counter -> amount, in billionths."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PooledDevice:
     """A device of a slice. Devices alike in what selectors see share ``kind``; ``twin`` is shared by those that the
     search cannot tell apart at all, but for what is allocated of them."""
