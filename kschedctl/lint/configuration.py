@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.configuration import SchedulerConfigurati
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
-from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.registry import in_tree
 from kschedctl.scheduler.third_party import third_party_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
@@ -79,9 +79,9 @@ def check_configuration(
         yield from ((WITHOUT_STATE, p) for p in _without_state(subject, path, profile))
         yield from ((DISABLED, p) for p in _disabled(subject, path, profile, gates))
         yield from ((WEIGHT_ZERO, p) for p in _weights(subject, path, written))
-        yield from ((UNKNOWN, p) for p in _unknown(subject, path, written))
-        yield from ((FOREIGN, p) for p in _foreign(subject, path, profile, written))
-        yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written))
+        yield from ((UNKNOWN, p) for p in _unknown(subject, path, written, gates))
+        yield from ((FOREIGN, p) for p in _foreign(subject, path, profile, written, gates))
+        yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written, gates))
     if nodes is not None:
         yield from ((PERCENTAGE, p) for p in _percentages(subject, configuration, nodes))
 
@@ -124,8 +124,8 @@ def _weights(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterat
                 yield subject.problem((*path, "plugins", point, "enabled", i, "weight"), message)
 
 
-def _unknown(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterator[Problem]:
-    known = {*IN_TREE, *third_party_plugins(), "*"}
+def _unknown(subject: Subject, path: Path, written: Mapping[str, Any], gates: FeatureGates) -> Iterator[Problem]:
+    known = {*in_tree(gates.minor), *third_party_plugins(), "*"}
     for point, plugin_set in (written.get("plugins") or {}).items():
         for i, plugin in enumerate((plugin_set or {}).get("disabled") or ()):
             if plugin.get("name") not in known:
@@ -133,22 +133,26 @@ def _unknown(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterat
                 yield subject.problem(at, f"there is no plugin {plugin.get('name')} to disable")
 
 
-def _foreign(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
+def _foreign(
+    subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any], gates: FeatureGates
+) -> Iterator[Problem]:
     for point, plugin_set in (written.get("plugins") or {}).items():
         for i, plugin in enumerate((plugin_set or {}).get("enabled") or ()):
             name = plugin.get("name")
             if name in profile.foreign:
                 message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
-                meant = "".join(f"; is {near} meant?" for near in get_close_matches(name, IN_TREE, 1, 0.8))
+                meant = "".join(f"; is {near} meant?" for near in get_close_matches(name, in_tree(gates.minor), 1, 0.8))
                 yield subject.problem((*path, "plugins", point, "enabled", i, "name"), message + meant)
 
 
-def _unused_args(subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any]) -> Iterator[Problem]:
+def _unused_args(
+    subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any], gates: FeatureGates
+) -> Iterator[Problem]:
     running = profile.enabled_names.union(profile.foreign)
     for i, config in enumerate(written.get("pluginConfig") or ()):
         name = str(config.get("name"))
         if name not in running:
-            known = "is not enabled" if name in IN_TREE else "is not known, and not enabled"
+            known = "is not enabled" if name in in_tree(gates.minor) else "is not known, and not enabled"
             yield subject.problem((*path, "pluginConfig", i), f"arguments of {name}, which {known} in this profile")
 
 

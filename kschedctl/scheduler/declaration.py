@@ -17,6 +17,9 @@ from kschedctl.scheduler.extension_points import points_by_methods
 from kschedctl.scheduler.framework import Plugin, Reads
 from kschedctl.scheduler.pod_traits import PodTrait
 
+NEVER = 0
+"""Of ``default_until``: a default plugin in no version."""
+
 Factory = Callable[[Any, FeatureGates], Plugin]
 """Makes a plugin of its arguments in a profile and the feature gates."""
 
@@ -32,7 +35,8 @@ class DeclaredPlugin:
     with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
     ``args_type``: its arguments; None where it has none.
     ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
-    in which it is a default plugin; ``points_since``: the first in which it runs at a point, where that came later.
+    in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
+    came later.
     """
 
     name: str
@@ -100,7 +104,8 @@ class Declaration:
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Whether a profile that names no plugins has it."""
-        return gates.minor <= (self.default_until or gates.minor) and (self.gate is None or gates.enabled(self.gate))
+        last = gates.minor if self.default_until is None else self.default_until
+        return gates.minor <= last and (self.gate is None or gates.enabled(self.gate))
 
     @property
     def all_kinds(self) -> tuple[str, ...]:

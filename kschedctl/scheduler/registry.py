@@ -1,4 +1,4 @@
-"""The plugins of kube-scheduler, all of them default ones, in their order: the one list of what is replayed.
+"""The plugins of kube-scheduler in the order of the default ones: the one list of what is replayed.
 
 Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
 """
@@ -22,6 +22,7 @@ from kschedctl.scheduler.plugins.node_resources_balanced_allocation import NodeR
 from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kschedctl.scheduler.plugins.non_csi_limits import AzureDiskLimits, CinderLimits, EBSLimits, GCEPDLimits
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
@@ -41,7 +42,11 @@ PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,
+    EBSLimits,
+    GCEPDLimits,
     NodeVolumeLimits,
+    AzureDiskLimits,
+    CinderLimits,
     VolumeBinding,
     VolumeZone,
     PodTopologySpread,
@@ -77,6 +82,9 @@ IN_TREE: Mapping[str, Declaration] = {
     plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.of(plugin) for plugin in PLUGINS
 }
 """In-tree plugin of any version -> what it declares, in default order."""
+
+REMOVED = frozenset(name for name, each in IN_TREE.items() if each.until is not None)
+"""In-tree plugins that the newest version no longer has."""
 
 ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TREE.items() if each.args_type}
 """In-tree plugin -> its arguments; the others have none."""

@@ -17,17 +17,14 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.strict_decoding import Int32
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
-from kschedctl.scheduler.registry import in_tree
+from kschedctl.scheduler.registry import REMOVED, in_tree
 
 MAX_INT64 = 2**63 - 1
 
-FORMER_PLUGINS = frozenset(
-    {
-        *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
-        *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
-        *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"),
-    }
-)
+FORMER_PLUGINS = REMOVED | {
+    *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
+    *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
+}
 """Plugins that were in-tree in earlier versions: who enables one of them means kube-scheduler's own, which is gone."""
 
 

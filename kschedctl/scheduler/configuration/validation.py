@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.resource_names import is_extended
 from kschedctl.scheduler.configuration.document import (
     API_VERSION,
@@ -19,8 +20,14 @@ from kschedctl.scheduler.configuration.document import (
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.field_errors import duplicate, invalid, qualified_name_errors, required
 from kschedctl.scheduler.configuration.plugin_args import PluginArgs
+from kschedctl.scheduler.registry import REMOVED
 
-REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+NONE_INVALID: frozenset[str] = frozenset()
+INVALID_PLUGINS = ByVersion(
+    "plugins that a profile may no longer name at a point or give arguments",
+    (("", NONE_INVALID), ("1.31", REMOVED)),
+    "#124500",
+)
 
 
 def configuration_errors(document: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
@@ -64,7 +71,7 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
         if not name:
             yield required(f"{path}.schedulerName")
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-        yield from _removed_plugins(path, profile)
+        yield from _invalid_plugins(path, profile, INVALID_PLUGINS.at(gates.release))
         yield from _plugin_config(path, profile, gates)
         if name in first:
             yield duplicate(f"{path}.schedulerName", f"profiles[{first[name]}].schedulerName")
@@ -77,14 +84,14 @@ def _percentage(path: str, percentage: int | None) -> Iterator[str]:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _removed_plugins(path: str, profile: KubeSchedulerProfile) -> Iterator[str]:
+def _invalid_plugins(path: str, profile: KubeSchedulerProfile, names: frozenset[str]) -> Iterator[str]:
     for point, plugin_set in profile.plugins.by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
-            if plugin.name in REMOVED_PLUGINS:
-                yield _removed(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
+            if plugin.name in names:
+                yield _was_invalid(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
 
 
-def _removed(path: str, name: str) -> str:
+def _was_invalid(path: str, name: str) -> str:
     return invalid(
         path, name, f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     )
@@ -97,8 +104,8 @@ def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates
         if config.name in seen:
             yield duplicate(at, config.name)
         seen.add(config.name)
-        if config.name in REMOVED_PLUGINS:
-            yield _removed(at, config.name)
+        if config.name in INVALID_PLUGINS.at(gates.release):
+            yield _was_invalid(at, config.name)
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
             yield invalid(f"{at}.args", config.args, "has to match plugin args")
         elif config.name != "NodeResourcesFit" and isinstance(config.args, PluginArgs):

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import Volume
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -23,15 +24,30 @@ from kschedctl.scheduler.volumes.attachments import (
     node_attachments,
 )
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
-from kschedctl.scheduler.volumes.csi_migration import plugin_of
+from kschedctl.scheduler.volumes.csi_migration import PLUGINS
 from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, listers
+from kschedctl.scheduler.volumes.node_limits import csi_limit_resource, node_limits, nodes_with_limits
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) exceed max volume count"
-OF_OTHERS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
+MIGRATABLE = ByVersion(
+    "the in-tree volumes of a pod that NodeVolumeLimits takes notice of",
+    (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
+    "#124546",
+)
+READS_NODES = ByVersion(
+    "whether attachable-volumes-csi-* of a node limit CSI volumes where its CSINode does not",
+    (("", True), ("1.32", False)),
+)
+COUNTS_WITHOUT_PODS = ByVersion(
+    "whether CSI volumes that are attached for no pod count", (("", False), ("1.32", True)), "#127757"
+)
+OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
+OF_OTHERS = (*OF_OTHER_PODS, "VolumeAttachment")
 """What tells how many volumes a node has."""
 
 
@@ -46,25 +62,29 @@ class NodeVolumeLimits(DeclaredPlugin):
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS
 
-    def __init__(self, limit_scaling: bool = False) -> None:
+    def __init__(self, limit_scaling: bool = False, version: KubeVersion = NEWEST) -> None:
         self.limit_scaling = limit_scaling
+        self.migratable = MIGRATABLE.at(version)
+        self.reads_nodes = READS_NODES.at(version)
+        self.counts_without_pods = COUNTS_WITHOUT_PODS.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
-        return cls(gates.enabled("VolumeLimitScaling"))
+        return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         """Where some node limits a driver, the volumes of its other pods count too."""
-        if not any(map(_may_attach, info.spec.volumes)):
+        if not any(map(self._may_attach, info.spec.volumes)):
             return
         found = listers(view)
         yield from claim_leans(info, found)
-        counted = OF_OTHERS if found.csi_nodes.limited.any() else ()
+        of_others = OF_OTHERS if self.counts_without_pods else OF_OTHER_PODS
+        counted = of_others if self._limited(view).any() else ()
         for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
             yield Lean(kind, Effect.REFUSES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        return PreFilterResult() if any(map(_may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
+        return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         found = listers(view)
@@ -87,42 +107,56 @@ class NodeVolumeLimits(DeclaredPlugin):
             refused = rows & _requires_driver(driver, found) & ~found.csi_nodes.has_driver(driver)
             yield Rejection(refused, Code.UNSCHEDULABLE, f"{driver} CSI driver is not installed on the node")
             rows = rows & ~refused
-        rows = rows & found.csi_nodes.limited
+        rows = rows & self._limited(view)
         if not volumes or not rows.any():
             return
         attached = node_attachments(view, delta)
         for refused, text in attached.errors(view, delta):
             yield Rejection(rows & refused, Code.ERROR, text)
             rows = rows & ~refused
-        yield _over_limit(volumes, rows, found, attached)
+        yield self._over_limit(volumes, rows, view, attached)
 
+    def _over_limit(
+        self, volumes: list[AttachedVolume], rows: Bools, view: Fork, attached: NodeAttachments
+    ) -> Rejection:
+        """The nodes on which some driver would exceed its limit. What a pod of the node uses is no new volume."""
+        refused, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
+        limited: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
+        for driver in dict.fromkeys(volume.driver for volume in volumes):
+            limits, used = self._limits(driver, view), attached.count(driver, self.counts_without_pods)
+            new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
+            over = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
+            refused |= over
+            distance[over] = np.maximum(distance, used + new - limits)[over]
+            limited.append((over, partial(_limit, driver, limits, used, new)))
+        return Rejection(
+            refused,
+            Code.UNSCHEDULABLE,
+            REASON,
+            lambda row: TooManyVolumes(tuple(limit(row) for over, limit in limited if over[row])),
+            distance,
+        )
 
-def _over_limit(volumes: list[AttachedVolume], rows: Bools, found: Listers, attached: NodeAttachments) -> Rejection:
-    """The nodes on which some driver would exceed its limit. Volumes that a pod of the node uses are no new ones."""
-    refused, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
-    limited: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
-    for driver in dict.fromkeys(volume.driver for volume in volumes):
-        limits, used = found.csi_nodes.limits(driver), attached.count(driver)
-        new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
-        over = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
-        refused |= over
-        distance[over] = np.maximum(distance, used + new - limits)[over]
-        limited.append((over, partial(_limit, driver, limits, used, new)))
-    return Rejection(
-        refused,
-        Code.UNSCHEDULABLE,
-        REASON,
-        lambda row: TooManyVolumes(tuple(limit(row) for over, limit in limited if over[row])),
-        distance,
-    )
+    def _limited(self, view: Fork) -> Bools:
+        """(N,): the nodes on which some limit is known."""
+        by_driver = listers(view).csi_nodes.limited
+        return by_driver | nodes_with_limits(view).any if self.reads_nodes else by_driver
+
+    def _limits(self, driver: str, view: Fork) -> Counts:
+        """(N,): how many volumes a driver can attach, NO_LIMIT where that is not known."""
+        by_driver = listers(view).csi_nodes.limits(driver)
+        if not self.reads_nodes:
+            return by_driver
+        return np.where(by_driver == NO_LIMIT, node_limits(view, csi_limit_resource(driver)), by_driver)
+
+    def _may_attach(self, volume: Volume) -> bool:
+        if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+            return True
+        return any(getattr(volume, field) is not None for field in self.migratable)
 
 
 def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:
     return DriverLimit(driver, int(used[row]), int(limits[row]), int(new[row]))
-
-
-def _may_attach(volume: Volume) -> bool:
-    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or plugin_of(volume) is not None
 
 
 def _requires_driver(driver: str, found: Listers) -> bool:

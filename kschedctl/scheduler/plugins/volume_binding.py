@@ -36,7 +36,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
-from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, pod_volume_claims
+from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, eligible_nodes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
@@ -55,6 +55,11 @@ REASON_NODE_CONFLICT = ByVersion(
         ("1.33", "node(s) didn't match PersistentVolume's node affinity"),
     ),
     "#129887",
+)
+NARROWS_BY_HOSTNAME = ByVersion(
+    "whether hostnames in the affinity of bound volumes are taken for the only nodes to look at",
+    (("", True), ("1.30.7 1.31.3", False)),
+    "#125398",
 )
 REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
@@ -94,6 +99,7 @@ class VolumeBinding(DeclaredPlugin):
         version: KubeVersion = NEWEST,
     ) -> None:
         self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
+        self.narrows_by_hostname = NARROWS_BY_HOSTNAME.at(version)
         scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
         self.shape = [(point.utilization, point.score * scale) for point in shape or ()]
         self.attributes_class = attributes_class
@@ -118,7 +124,8 @@ class VolumeBinding(DeclaredPlugin):
         if sorted_claims.immediate:
             fact = immediate(sorted_claims.immediate, found)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
-        return PreFilterResult(state=BindingState(sorted_claims, found, self.attributes_class))
+        names = eligible_nodes(sorted_claims, found) if self.narrows_by_hostname else None
+        return PreFilterResult(node_names=names, state=BindingState(sorted_claims, found, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         if state is None:

@@ -5,7 +5,7 @@ Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -57,9 +57,20 @@ def attachable_volumes(info: PodInfo, found: Listers, migrated: bool, new: bool)
 
 
 def _attachable(volume: Volume, info: PodInfo, found: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
+    if volume.persistent_volume_claim is None and volume.ephemeral is None:
+        return _inline(volume) if migrated else None
+    claim = claim_of(volume, info, found, new)
+    return None if claim is None else _of_claim(claim, found, migrated)
+
+
+def claim_of(volume: Volume, info: PodInfo, found: Listers, new: bool) -> PersistentVolumeClaim | None:
+    """The claim that a volume of a pod stands for, None where it is none or, unless the pod is ``new``, is not there.
+
+    Raises NotFoundError, PluginError.
+    """
     wanted = claim_volume(info.pod, volume)
     if wanted is None:
-        return _inline(volume) if migrated else None
+        return None
     if not wanted.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
@@ -70,7 +81,7 @@ def _attachable(volume: Volume, info: PodInfo, found: Listers, migrated: bool, n
         return None
     if wanted.ephemeral:
         check_owner(info.pod, claim)
-    return _of_claim(claim, found, migrated)
+    return claim
 
 
 def _inline(volume: Volume) -> AttachedVolume | None:
@@ -110,11 +121,20 @@ def _of_class(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> A
     return AttachedVolume(plugin.driver, handle) if plugin.enabled and migrated else None
 
 
+VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
+"""The volumes that a pod that runs has attached. Raises PluginError where that cannot be told."""
+
+
+def csi_volumes(info: PodInfo, found: Listers) -> list[AttachedVolume]:
+    """Those that count as CSI ones, in-tree volumes included."""
+    return attachable_volumes(info, found, migrated=True, new=False)
+
+
 class AttachedVolumes:
     """The volumes of a snapshot's kinds of pods and VolumeAttachments, numbered in the order of their appearance."""
 
-    def __init__(self, found: Listers) -> None:
-        self.listers = found
+    def __init__(self, found: Listers, of_pod: VolumesOfPod) -> None:
+        self.listers, self._of_pod = found, of_pod
         self.numbers: dict[AttachedVolume, int] = {}
         self._drivers: dict[str, int] = {}
         self._driver_of: list[int] = []
@@ -166,7 +186,7 @@ class AttachedVolumes:
             found: list[AttachedVolume] = []
             if infos[kind].spec.volumes:
                 try:
-                    found = attachable_volumes(infos[kind], self.listers, migrated=True, new=False)
+                    found = self._of_pod(infos[kind], self.listers)
                 except PluginError as error:
                     self.errors[kind] = str(error)
             added.append([self._number(volume) for volume in found])
@@ -185,18 +205,19 @@ class AttachedVolumes:
 class Latest:
     """The volumes of a fork's infos as they are known until a claim or a volume is replaced."""
 
-    def __init__(self, found: Listers) -> None:
-        self.listers, self.volumes = found, AttachedVolumes(found)
+    def __init__(self, found: Listers, of_pod: VolumesOfPod) -> None:
+        self.listers, self.of_pod = found, of_pod
+        self.volumes = AttachedVolumes(found, of_pod)
 
     def replaced(self, kind: str, found: Struct) -> None:
         """Another volume may be meant."""
         if kind in ("PersistentVolumeClaim", "PersistentVolume"):
-            self.volumes = AttachedVolumes(self.listers)
+            self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
-def node_attachments(view: Fork, delta: Delta) -> NodeAttachments:
+def node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = csi_volumes) -> NodeAttachments:
     """What is attached to each node of a fork under a hypothesis."""
-    latest = view.objects.follow(Latest, lambda: Latest(listers(view)))
+    latest = view.objects.follow((Latest, of_pod), lambda: Latest(listers(view), of_pod))
     return latest.volumes.on_nodes(view, delta)
 
 
@@ -220,10 +241,11 @@ class NodeAttachments:
         mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
         return mask
 
-    def count(self, driver: str) -> Counts:
-        """(N,): how many volumes of a driver are attached."""
-        chosen = self.source.of_driver(driver)[self._attached % self.width]
-        return np.bincount(self._attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
+    def count(self, driver: str, without_pods: bool) -> Counts:
+        """(N,): how many volumes of a driver are attached; those ``without_pods`` have a VolumeAttachment alone."""
+        attached = self._attached if without_pods else self.by_pods
+        chosen = self.source.of_driver(driver)[attached % self.width]
+        return np.bincount(attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
 
     def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """The nodes (N,) with a pod whose volumes cannot be told, and upstream's words for it."""

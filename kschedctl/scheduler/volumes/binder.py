@@ -31,6 +31,7 @@ from kschedctl.scheduler.volumes.listers import (
     requested_storage,
 )
 from kschedctl.scheduler.volumes.matching import NONE, Binding, MatchingError, find_matching_volume
+from kschedctl.snapshot.node_order import HOSTNAME
 
 Culprits = npt.NDArray[np.int32]
 
@@ -69,6 +70,28 @@ def pod_volume_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> 
 def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
     found = listers.classes.get(claim_class(claim))
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def eligible_nodes(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
+    """The hostnames that all bound volumes with some in their affinity agree on; None where there are none to tell.
+
+    Upstream, until it was removed, GetEligibleNodes (v1.31.2) and GetLocalPersistentVolumeNodeNames in
+    pkg/volume/util/util.go: terms that name no host do not count, and hostnames are taken for names of nodes.
+    """
+    volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
+    if None in volumes:
+        return None
+    named = [names for volume in volumes if volume is not None and (names := _hostnames(volume))]
+    return frozenset.intersection(*named) if named else None
+
+
+def _hostnames(volume: PersistentVolume) -> frozenset[str]:
+    affinity = volume.spec.node_affinity
+    names: set[str] = set()
+    for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
+        hosts = [set(r.values or ()) for r in term.match_expressions if r.key == HOSTNAME and r.operator == "In"]
+        names |= set.intersection(*hosts) if hosts else set()
+    return frozenset(names)
 
 
 class PodVolumes:
