@@ -132,7 +132,8 @@ def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = N
     """What a plugin's answers depend on, about a pod of which it said ``result``."""
     if result is not None and result.reads is not None:
         return result.reads
-    return Reads(getattr(plugin, "reads", Reads.PODS))
+    reads: Reads = getattr(plugin, "reads", Reads.PODS)
+    return reads
 
 
 @runtime_checkable

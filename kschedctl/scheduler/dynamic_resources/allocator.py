@@ -83,6 +83,10 @@ ALL_OF_CLASS = ByVersion(
 ADMIN_TWICE = ByVersion(
     "whether a request with adminAccess may be given one device several times", (("", True), ("1.32", False))
 )
+AT_INVALID_POOL = ByVersion(
+    "what ends a search with an error: a pool in which two devices share a name",
+    (("", "nothing"), ("1.32", "a device of it that would do"), ("1.33", "coming to it"), ("1.35", "nothing")),
+)
 LATER_ALTERNATIVE = ByVersion(
     "with which alternative of a request the search goes on after the first of all devices",
     (("", "the first"), ("1.36", "the same")),
@@ -91,6 +95,10 @@ CONSUMERS = ByVersion(
     "devices that consume counters, while DRAPartitionableDevices is off",
     (("", "can be allocated"), ("1.34", "cannot be")),
 )
+
+
+def _invalid(pool: Pool) -> AllocationError:
+    return AllocationError(f"pool {pool.id[1]} is invalid: {pool.invalid}")
 
 
 class _SearchEndedError(Exception):
@@ -123,6 +131,7 @@ class Search:
         self.available: dict[str, Counters] = {}
         self.selectable: dict[tuple[At, DeviceId], bool] = {}
         self.steps = 0
+        self.at_invalid = AT_INVALID_POOL.at(self.features.release)
         self.not_all = NOT_ALL_TO_HAVE.at(self.features.release)
         self.all_consumers = CONSUMERS.at(self.features.release) == "can be allocated"
 
@@ -221,10 +230,14 @@ class Search:
         failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
+            if pool.invalid and self.at_invalid == "coming to it":
+                raise _invalid(pool)
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
             if untouched and (device.twin, self.state.mark(device.id)) in failed:
                 continue
             if self.is_candidate(at, device):
+                if pool.invalid:
+                    raise _invalid(pool)
                 if self._try(at, have, place + (not self._again(at)), pool, device):
                     return True
                 if untouched:

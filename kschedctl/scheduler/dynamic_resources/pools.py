@@ -145,8 +145,9 @@ def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice],
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
         pool = _complete(_by_name(seen), [], partitionable)
-        if pool.invalid and not CHECKS_NAMES.at(features.release):
-            pool = Pool(pool.id, tuple(device for piece in _by_name(seen) for device in piece.devices))
+        if pool.invalid:  # the search comes to its devices all the same
+            devices = tuple(device for piece in _by_name(seen) for device in piece.devices)
+            pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
         return replace_fields(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
     others: list[IndexedSlice] = []

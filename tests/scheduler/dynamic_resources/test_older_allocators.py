@@ -1,0 +1,142 @@
+"""Devices as kube-schedulers before 1.36 give them: each search is short enough to be followed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+DRIVER = "gpu.example.com"
+
+
+def device(name: str, **attributes: str) -> Json:
+    return {"name": name, "attributes": {key: {"string": value} for key, value in attributes.items()}}
+
+
+def piece(name: str, *devices: Json, pool: str = "n", **fields: Any) -> Json:
+    generation, count = fields.get("generation", 1), fields.get("count", 1)
+    spec = {"driver": DRIVER, "nodeName": "n", "devices": devices}
+    spec["pool"] = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def request(name: str, selector: str = "true", mode: str = "ExactCount", **more: Any) -> Json:
+    selectors = [{"cel": {"expression": selector}}]
+    return {"name": name, "exactly": {"deviceClassName": "c", "selectors": selectors, "allocationMode": mode, **more}}
+
+
+def named(*names: str) -> str:
+    return f'device.attributes["{DRIVER}"].n in {list(names)}'
+
+
+def said(
+    version: str,
+    slices: list[Json],
+    requests: list[Json],
+    constraints: Any = (),
+    *,
+    chosen: str = "true",
+    gates: dict[str, bool] | None = None,
+) -> str:
+    """What DynamicResources says of the only node, empty when it passes."""
+    spec = {"devices": {"requests": requests, "constraints": constraints}}
+    selectors = [{"cel": {"expression": chosen}}]
+    pod = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    documents = [
+        {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}},
+        {"kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {"selectors": selectors}},
+        {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": spec},
+        {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", "uid": "p"}, "spec": pod},
+        *slices,
+    ]
+    gates = gates or ({"DynamicResourceAllocation": True} if version < "1.34" else {})
+    cluster = kschedctl.Cluster.from_objects(documents, feature_gates=gates, kube_version=version)
+    found = kschedctl.explain(cluster, "d/p").to_dict()["filter"].get("n", {}).get("DynamicResources", {})
+    return "".join(found.get("reasons", ()))
+
+
+NO = "cannot allocate all claims"
+TWO = [piece("s", device("a", n="a"), device("b", n="b"))]
+THREE = [piece("s", *(device(n, n=n) for n in "abc"))]
+
+
+@pytest.mark.parametrize(
+    ("version", "of_two", "of_three"),
+    [("1.31", "", ""), ("1.32", NO, NO), ("1.33", "", NO), ("1.34", "", ""), ("1.36", "", "")],
+)
+def test_all_devices_of_which_some_are_taken(version: str, of_two: str, of_three: str) -> None:
+    """The first request takes one device, the second wants all of some: a, or a and b.
+
+    1.31 does without those in use. 1.32 ends its search at the first try, which took a. 1.33 goes on, but when it tried
+    b first it took a for the second request, found b in use, and keeps a. Later ones give it back.
+    """
+    assert said(version, TWO, [request("r0"), request("r1", named("a"), "All")]) == of_two
+    assert said(version, THREE, [request("r0"), request("r1", named("a", "b"), "All")]) == of_three
+
+
+@pytest.mark.parametrize(("version", "words"), [("1.31", "no such key: missing"), ("1.32", "")])
+def test_all_devices_are_those_of_the_class(version: str, words: str) -> None:
+    """The class selects none, so the claim's selector need not be asked; 1.31 forgets to ask the class."""
+    found = said(version, TWO, [request("r0", f'device.attributes["{DRIVER}"].missing == "x"', "All")], chosen="false")
+    assert found.endswith(words)
+    assert bool(found) == bool(words)
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.32", ""), ("1.33", NO)])
+def test_all_devices_where_there_are_none(version: str, want: str) -> None:
+    assert said(version, TWO, [request("r0", "false", "All")]) == want
+
+
+@pytest.mark.parametrize(
+    ("version", "want"),
+    [
+        ("1.31", ""),
+        ("1.32", ""),
+        ("1.33", "pool p is invalid: duplicate device name x"),
+        ("1.34", "pool p is invalid: duplicate device name x"),
+        ("1.35", ""),
+    ],
+)
+def test_a_pool_with_two_devices_of_a_name(version: str, want: str) -> None:
+    """Its devices are not selected, those of the pool behind it are. 1.32 minds only a device of it that would do."""
+    invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
+    assert said(version, [invalid, piece("s1", device("a", n="a"), pool="q")], [request("r0", named("a"))]) == want
+
+
+def test_a_device_of_such_a_pool_that_would_do() -> None:
+    invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
+    assert said("1.31", [invalid], [request("r0", named("x"))]) == ""
+    assert said("1.32", [invalid], [request("r0", named("x"))]) == "pool p is invalid: duplicate device name x"
+    assert said("1.36", [invalid], [request("r0", named("x"))]) == "invalid resource pools were encountered"
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
+def test_a_pool_of_which_a_slice_is_missing(version: str, want: str) -> None:
+    assert said(version, [piece("s", device("a", n="a"), count=2)], [request("r0")]) == want
+
+
+@pytest.mark.parametrize(("version", "words"), [("1.31", "is currently being updated"), ("1.32", "")])
+def test_a_newer_slice_counts_twice(version: str, words: str) -> None:
+    """A pool of one slice, of which an older generation is still there."""
+    slices = [piece("s1", device("a", n="a")), piece("s2", device("b", n="b"), generation=2)]
+    found = said(version, slices, [request("r0", mode="All")])
+    assert found.endswith(words)
+    assert bool(found) == bool(words)
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
+def test_distinct_attributes_of_devices_alike(version: str, want: str) -> None:
+    """1.34 compares where values are kept, so that those of two devices always differ."""
+    alike = [piece("s", device("a", model="m"), device("b", model="m"))]
+    distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
+    consumable = {"DRAConsumableCapacity": True}
+    assert said(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.31", ""), ("1.36", NO)])
+def test_one_device_for_an_administrator(version: str, want: str) -> None:
+    one = [piece("s", device("a", n="a"))]
+    assert said(version, one, [request("r0", count=2, adminAccess=True)]) == want
