@@ -11,7 +11,7 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|completion) command=$word; break ;;
+        explain|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion) command=$word; break ;;
         esac
     done
     case $command/$previous in
@@ -33,7 +33,7 @@ _kschedctl() {
         explain/-l|explain/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
-        explain/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--select) _kschedctl_names rules; return ;;
         lint/--ignore) _kschedctl_names rules; return ;;
@@ -44,7 +44,7 @@ _kschedctl() {
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        snapshot/-o|snapshot/--output|version/-o|version/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
+        snapshot/-o|snapshot/--output|version/-o|version/--output|versions/-o|versions/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
@@ -78,9 +78,11 @@ _kschedctl() {
         demo/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         version/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
         version/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
+        versions/-*) words='-o --output --color -v --verbose -q --quiet' ;;
+        versions/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         completion/-*) words='' ;;
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
-        *) words='explain lint snapshot config simulate capacity drain failures whatif demo version completion --help --version' ;;
+        *) words='explain lint snapshot config simulate capacity drain failures whatif demo version versions completion --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

@@ -77,4 +77,8 @@ class ByVersion(Generic[T]):
 
     def at(self, version: KubeVersion) -> T:
         """What holds in a version."""
-        return next(value for since, value in reversed(self.steps) if not since or reaches(version, since))
+        return self.step(version)[1]
+
+    def step(self, version: KubeVersion) -> tuple[str, T]:
+        """What holds in a version, and since when."""
+        return next(step for step in reversed(self.steps) if not step[0] or reaches(version, step[0]))

@@ -34,6 +34,7 @@ COMMANDS = {
     "whatif": "What would these changes of the cluster do to its pods?",
     "demo": "A short tour of the embedded demo cluster.",
     "version": "The version of this program, of what it replays, and of the cluster.",
+    "versions": "What differs between the versions of kube-scheduler, or between two of them?",
     "completion": "Print the completion script of a shell.",
 }
 """Command -> its line in the help.
@@ -58,6 +59,7 @@ EPILOGS = {
     "config": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
     "snapshot": f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
     "version": f"Exit codes: 0 done, {FAILURES}.",
+    "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
 }
 """Of the commands whose answers are others."""

@@ -19,6 +19,7 @@ PAGES = {
     "SnapshotDiff": "pages.snapshot:diff_page",
     "Findings": "pages.findings:findings_page",
     "EffectiveConfiguration": "pages.configuration:configuration_page",
+    "VersionChanges": "pages.version_changes:version_changes_page",
     "Version": "pages.version:version_page",
     "LintRules": "pages.lint_rules:rule_list_page",
     "LintRule": "pages.lint_rules:rule_page",

@@ -24,6 +24,7 @@ from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.snapshot import SnapshotDiff, SnapshotReport
 from kschedctl.reports.version import Version
+from kschedctl.reports.version_changes import VersionChanges
 from kschedctl.reports.whatif import WhatIf
 
 DOCUMENTS: dict[str, type[Document]] = {
@@ -43,6 +44,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "whatif": WhatIf,
     "answers": Answers,
     "version": Version,
+    "version-changes": VersionChanges,
 }
 """File name -> the document that it describes."""
 

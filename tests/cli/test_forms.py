@@ -76,6 +76,7 @@ COMMANDS = [
     ["simulate", "-f", "tests/lint/charts/web-app.yaml", "--demo"],
     ["lint", CHART],
     ["config", "view"],
+    ["versions", "1.33", "1.36"],
     ["demo"],
 ]
 

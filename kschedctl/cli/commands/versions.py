@@ -1,0 +1,39 @@
+"""``kschedctl versions``: what differs between the versions of kube-scheduler?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Untabled, with_options
+from kschedctl.errors import UsageError
+from kschedctl.studies.version_changes import between, version_changes
+
+EXAMPLES = (
+    "kschedctl versions",
+    "kschedctl versions 1.33 1.36",
+    "kschedctl versions 1.34.1 1.34.2 -o json",
+)
+
+
+@with_options
+def versions(
+    *,
+    result: Untabled,
+    first: Annotated[
+        str | None, typer.Argument(metavar="[BEFORE]", help="The version before: 1.33, or 1.33.4.")
+    ] = None,
+    second: Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The version after.")] = None,
+) -> Answer:
+    """What differs between the versions of kube-scheduler, or between two of them?
+
+    Rules, the texts of messages, plugins and feature gates that scheduling reads, each with what it was before and is
+    after, and upstream's change. A minor alone is its newest patch.
+    """
+    if first is None:
+        return result.answer(version_changes())
+    if second is None:
+        raise UsageError(f"what is {first} to be compared with?", hint=f"kschedctl versions {first} 1.36")
+    return result.answer(between(first, second))

@@ -1,0 +1,31 @@
+"""What differs between versions of kube-scheduler, as a document: apiVersion kschedctl.dev/v1, kind VersionChanges."""
+
+from __future__ import annotations
+
+from kschedctl.reports.explanation import Document
+
+
+class VersionChange(Document, frozen=True):
+    """``sort``: rule, plugin or gate; ``where``: the plugin, the gate, or all of kube-scheduler; ``what`` changed.
+
+    ``since``: the release that brought ``after``, the last of several where it was brought back to older minors.
+    ``upstream``: the change behind it, where it is known.
+    """
+
+    sort: str
+    where: str
+    what: str
+    since: tuple[str, ...]
+    before: str
+    after: str
+    upstream: str = ""
+
+
+class VersionChanges(Document, frozen=True):
+    """``versions``: the two that are compared, else all that are replayed; the newest changes of each sort first."""
+
+    versions: tuple[str, ...]
+    compared: bool
+    changes: tuple[VersionChange, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "VersionChanges"

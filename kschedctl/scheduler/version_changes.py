@@ -1,0 +1,135 @@
+"""All that is not the same in every version of kube-scheduler that is replayed: where it lives, and how it came about.
+
+Rules and texts stand where they are used; plugins and feature gates say themselves since when they are what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from string import Formatter
+from typing import Any, NamedTuple
+
+from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
+from kschedctl.scheduler import messages
+from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.declaration import Declaration
+from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools
+from kschedctl.scheduler.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.plugins import (
+    dynamic_resources,
+    image_locality,
+    node_declared_features,
+    node_ports,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+    taint_toleration,
+    volume_binding,
+    volume_restrictions,
+)
+from kschedctl.scheduler.registry import IN_TREE
+
+RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
+    "kube-scheduler": (messages.ABSENT_COUNT,),
+    "TaintToleration": (taint_toleration.REASON,),
+    "NodePorts": (node_ports.SIDECAR_PORTS,),
+    "NodeResourcesFit": (node_resources_fit.TOO_LARGE, node_resources_fit.SCORES_DEVICES),
+    "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD,),
+    "VolumeBinding": (volume_binding.REASON_NODE_CONFLICT,),
+    "DynamicResources": (
+        claims.NOT_OWNER,
+        features.NEWER_ALLOCATOR,
+        features.CHECKS_ADMIN_ACCESS,
+        allocator.NONE_IS_ALL,
+        allocator.NOT_ALL_TO_HAVE,
+        allocator.ALL_OF_CLASS,
+        allocator.ADMIN_TWICE,
+        allocator.LATER_ALTERNATIVE,
+        allocator.CONSUMERS,
+        constraints.DIFFERS,
+        pools.INCOMPLETE,
+        pools.NEWER_SLICES,
+        pools.CHECKS_NAMES,
+        dynamic_resources.SILENT_WITHOUT_CLAIMS,
+    ),
+    "NodeResourcesBalancedAllocation": (
+        node_resources_balanced_allocation.FORMULA,
+        node_resources_balanced_allocation.BEST_EFFORT,
+    ),
+    "ImageLocality": (image_locality.COUNTED,),
+    "NodeDeclaredFeatures": (node_declared_features.REASON,),
+}
+"""The plugin, or all of it, -> its rules and texts that changed."""
+
+MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
+NO_PLUGIN = "no such plugin"
+
+
+class Varying(NamedTuple):
+    """``sort``: rule, plugin or gate; ``where``: which plugin or gate; ``values``: what holds since when, in words."""
+
+    sort: str
+    where: str
+    values: ByVersion[str]
+
+
+def changes() -> Iterator[Varying]:
+    """All of them, plugins and gates in their own order."""
+    for where, rules in RULES.items():
+        for rule in rules:
+            steps = tuple((since, in_words(value)) for since, value in rule.steps)
+            yield Varying("rule", where, ByVersion(rule.what, steps, rule.upstream))
+    for plugin in IN_TREE.values():
+        defaults = (_membership(plugin, minor) for minor in MINORS)
+        points = (_points(plugin.at(minor)) for minor in MINORS)
+        for what, values in (("whether it is a default plugin", defaults), ("its extension points", points)):
+            yield Varying("plugin", plugin.name, ByVersion(what, _steps(values)))
+    for gate in SPECS:
+        yield Varying("gate", gate, ByVersion("stage", _steps(_stage(stage_at(gate, minor)) for minor in MINORS)))
+
+
+def in_words(value: object) -> str:
+    """What a rule says in a version.
+
+    >>> in_words("taint {{{key}: {value}}} of {}"), in_words(False), in_words(())
+    ('taint {key: value} of …', 'no', 'none')
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case Code():
+            return value.value
+        case tuple():
+            return ", ".join(map(in_words, value)) or "none"
+        case str():
+            return "".join(
+                f"{words}{'' if name is None else name or '…'}" for words, name, *_ in Formatter().parse(value)
+            )
+    return str(value)
+
+
+def _steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
+    """Of what holds in each minor version those in which it is not what it was; "" goes for what was before."""
+    steps: list[tuple[str, str]] = []
+    for minor, value in zip(MINORS, values, strict=True):
+        if not steps or (value and value != steps[-1][1]):
+            steps.append((f"1.{minor}" if steps else "", value))
+    return tuple(steps)
+
+
+def _membership(plugin: Declaration, minor: int) -> str:
+    if plugin.at(minor) is None:
+        return NO_PLUGIN
+    return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
+
+
+def _points(plugin: Declaration | None) -> str:
+    """In upstream's order; "" where there is no such plugin."""
+    return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+
+
+def _stage(stage: Stage) -> str:
+    """``beta, on``."""
+    if stage.maturity == "pre-alpha":
+        return "unknown"
+    return ", ".join([stage.maturity, "on" if stage.on else "off", *(["locked"] if stage.locked else [])])

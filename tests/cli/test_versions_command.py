@@ -1,0 +1,46 @@
+"""`versions` on the command line, and `whatif --compare-version`."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from conftest import Run
+
+from kschedctl.reports.schema import DOCUMENTS, schema_of
+
+
+def test_all_and_two(run: Run) -> None:
+    code, out, err = run("versions")
+    assert (code, err) == (0, "")
+    assert out.startswith("What changed in kube-scheduler from 1.30 to 1.36")
+    code, out, err = run("versions", "1.34.1", "1.34.2")
+    assert (code, err) == (0, "")
+    assert out.startswith("What differs between kube-scheduler 1.34.1 and 1.34.2")
+    assert "Feature gates" not in out
+    assert run("versions", "1.35.1", "1.35").out.startswith("Nothing differs between kube-scheduler 1.35.1 and 1.35")
+
+
+@pytest.mark.parametrize("arguments", [[], ["1.33", "1.36"]])
+def test_the_document(run: Run, arguments: list[str]) -> None:
+    document = json.loads(run("versions", *arguments, "-o", "json").out)
+    jsonschema.validate(document, schema_of(DOCUMENTS["version-changes"]))
+    assert document["kind"] == "VersionChanges"
+    assert (document["versions"][-1], document["compared"]) == ("1.36", bool(arguments))
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run("versions", "1.33", "1.36").out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.split()[:2] == ["1.34.2", "TaintToleration"] for line in lines)
+    assert any("DRAConsumableCapacity" in line and line.split()[-3:] == ["unknown", "beta,", "on"] for line in lines)
+
+
+def test_wrong_use(run: Run) -> None:
+    code, _, err = run("versions", "1.33")
+    assert (code, "what is 1.33 to be compared with?" in err) == (2, True)
+    code, _, err = run("versions", "1.33", "1.99")
+    assert (code, "'1.99' is not supported" in err) == (2, True)
