@@ -26,6 +26,7 @@ from kschedctl.scheduler.framework import (
     PostFilterResult,
     PreFilterResult,
     PreScoreResult,
+    Reads,
     Rejection,
     Reservation,
     Status,
@@ -141,7 +142,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     }
     unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
     members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
-    members |= {"name": declared.name, "reads": reads_of(plugin)}
+    members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
     made: Plugin = type(declared.name, (), members)()
     return made
 
