@@ -54,10 +54,9 @@ class Placements:
 
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
-        number = int(self.view.pods.info[position])
-        info = self.arriving(position)
-        if self._is_promised(position):
+        if position in self._nominated and self._is_promised(position):
             return self._full_cycle(framework, position)
+        number, info = int(self.view.pods.info[position]), self.arriving(position)
         try:
             kind = self._kind(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
@@ -77,11 +76,11 @@ class Placements:
 
     def arriving(self, position: Position) -> PodInfo:
         """The same of the very pod, where a claim is made in its name: if devices stand for what it requests."""
-        number = int(self.view.pods.info[position])
-        info = self.incoming(number)
-        if info.alike not in self._backed:
-            self._backed[info.alike] = has_backed_resources(info, self.view)
-        if not self._backed[info.alike]:
+        info = self.incoming(int(self.view.pods.info[position]))
+        backed = self._backed.get(info.alike)
+        if backed is None:
+            backed = self._backed[info.alike] = has_backed_resources(info, self.view)
+        if not backed:
             return info
         if self._latest is None or self._latest[0] != position:
             pod = self.stored(position)
@@ -103,7 +102,7 @@ class Placements:
         return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
 
     def _is_promised(self, position: Position) -> bool:
-        return position in self._nominated and not self.view.pods.objects[position].spec.node_name
+        return not self.view.pods.objects[position].spec.node_name
 
     def _kind(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
         """Of the pods that are like this one but for which claims they have."""

@@ -130,8 +130,9 @@ class Simulation:
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
         pods, came = self.view.pods, list(positions)
-        keys = [PrioritySort.sort_key(int(pods.priority[pods.info[p]]), time) for time, p in enumerate(came)]
-        return [position for _, position in sorted(zip(keys, came, strict=True))]
+        priority = pods.priority[pods.info[came]].tolist() if came else []
+        order = sorted(range(len(came)), key=lambda time: PrioritySort.sort_key(priority[time], time))
+        return [came[time] for time in order]
 
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
