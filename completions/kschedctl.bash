@@ -53,6 +53,7 @@ _kschedctl() {
         capacity/--max) COMPREPLY=(); return ;;
         capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        whatif/--compare-version) COMPREPLY=(); return ;;
         lint/explain) _kschedctl_names rules; return ;;
     esac
     case $command/$current in
@@ -72,7 +73,7 @@ _kschedctl() {
         drain/*) _kschedctl_names nodes; return ;;
         failures/-*) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         failures/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        whatif/-*) words='--compare-config -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         whatif/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         demo/-*) words='-o --output --color -v --verbose -q --quiet --each-node' ;;
         demo/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

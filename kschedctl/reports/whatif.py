@@ -43,8 +43,34 @@ class DomainBalance(Document, frozen=True):
     requested: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
 
 
+class MessageChange(Document, frozen=True):
+    """What kube-scheduler says of pods that wait before and after, where it is not the same."""
+
+    before: str
+    after: str
+    pods: tuple[str, ...]
+
+
+class PodsElsewhere(Document, frozen=True):
+    """Running pods of a workload that would go elsewhere: the equally good nodes before and after, none: it waits."""
+
+    workload: str
+    pods: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class Replacement(Document, frozen=True):
+    """Each running pod that somebody would make anew, as if it alone were; ``asked``: how many there are."""
+
+    asked: int
+    elsewhere: tuple[PodsElsewhere, ...] = ()
+
+
 class WhatIf(Document, frozen=True):
-    """``compared`` are the two configurations where two were; then ``before`` is the first and ``after`` the second.
+    """``compared`` are two configurations or versions where two were: ``before`` is the first, ``after`` the second.
+
+    ``messages`` and ``replacement``, where two versions are compared: what else of the answers is not the same.
 
     ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
     change over several ``runs``, all else is of the first.
@@ -57,6 +83,8 @@ class WhatIf(Document, frozen=True):
     changes: tuple[PodChange, ...] = ()
     balance: tuple[DomainBalance, ...] = ()
     compared: tuple[str, ...] = ()
+    messages: tuple[MessageChange, ...] = ()
+    replacement: Replacement | None = None
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False

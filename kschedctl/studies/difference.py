@@ -9,7 +9,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
-from kschedctl.reports.whatif import DomainBalance, PodChange
+from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
@@ -28,6 +28,17 @@ def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
             assert pod is not None
             message = after.waiting.get(key, "") if not target else ""
             yield PodChange(key, str(owner_of(pod)), change, source or "", target or "", message)
+
+
+def message_changes(before: Settled, after: Settled) -> Iterator[MessageChange]:
+    """What is said of pods that wait in both, by what it was and what it is; the most pods first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for pod, then in sorted(before.waiting.items()):
+        now = after.waiting.get(pod, then)
+        if now != then:
+            groups.setdefault((then, now), []).append(pod)
+    for (then, now), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
+        yield MessageChange(then, now, tuple(pods))
 
 
 def _change(source: str | None, target: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
@@ -19,11 +20,12 @@ from kschedctl.reports.whatif import StepReport, WhatIf
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.manifests import in_files, names_of
-from kschedctl.studies.difference import pod_changes, zone_balance
+from kschedctl.studies.difference import message_changes, pod_changes, zone_balance
 from kschedctl.studies.drain import Draining
 from kschedctl.studies.edits import node_edits
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.replacement import replacement
 from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
@@ -125,13 +127,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Question:
-    """A scenario for a cluster, under its own configuration or under two, with the ``files`` that it names."""
+    """A scenario for a cluster as it is, or under each of two ``settings``, with the ``files`` that it names.
+
+    ``settings``: what is not the cluster's own, by name; ``of_versions``: two versions of kube-scheduler.
+    """
 
     cluster: Cluster
     scenario: parts.Scenario
     files: Mapping[str, Sequence[Mapping[str, Any]]]
     where: str = ""
-    configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_versions: bool = False
     sampling: bool = False
 
 
@@ -173,7 +179,33 @@ def compare(
 ) -> WhatIf:
     """The difference between two configurations, by name, for the scenario and the pending pods."""
     steps = scenario or parts.Scenario(steps=())
-    question = Question(cluster, steps, files_of(steps, read, where), where, configurations, sampling)
+    settings = {name: {"configuration": configuration} for name, configuration in configurations.items()}
+    question = Question(cluster, steps, files_of(steps, read, where), where, settings, sampling=sampling)
+    return _over(question, seed, runs, workers, progress)
+
+
+def compare_versions(
+    cluster: Cluster,
+    scenario: parts.Scenario | None,
+    versions: tuple[str, str],
+    *,
+    read: Files = no_files,
+    where: str = "",
+    seed: int = 0,
+    runs: int = 1,
+    sampling: bool = False,
+    workers: Workers = ALONE,
+    progress: Progress = UNSEEN,
+) -> WhatIf:
+    """The difference between two versions of kube-scheduler, for the scenario, the pending pods and those that run.
+
+    Raises ConfigurationError for a version that is not replayed, UsageError for twice the same.
+    """
+    if len(set(map(KubeVersion.supported, versions))) == 1:
+        raise UsageError("two different versions can be compared", where=" ".join(versions))
+    steps = scenario or parts.Scenario(steps=())
+    settings = {version: {"kube_version": version} for version in versions}
+    question = Question(cluster, steps, files_of(steps, read, where), where, settings, True, sampling)
     return _over(question, seed, runs, workers, progress)
 
 
@@ -193,17 +225,25 @@ def _over(question: Question, seed: int, runs: int, workers: Workers, progress: 
 
 def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
     """What comes out under one seed."""
-    if not question.configurations:
+    if not question.settings:
         before = settle(question.cluster, seed, question.sampling)
         return _report(question, seed, before, _run(question, seed, before, progress))
     settling = (
-        settle(changed(question.cluster, configuration=configuration), seed, question.sampling)
-        for configuration in question.configurations.values()
+        settle(changed(question.cluster, **settings), seed, question.sampling)
+        for settings in question.settings.values()
     )
     first = _run(question, seed, next(settling), progress)
     if first.rest.interrupted:
         return _report(question, seed, first.rest, first)
-    return _report(question, seed, first.rest, _run(question, seed, next(settling), progress))
+    second = _run(question, seed, next(settling), progress)
+    report = _report(question, seed, first.rest, second)
+    return _with_answers(report, question, first.rest, second.rest) if question.of_versions else report
+
+
+def _with_answers(report: WhatIf, question: Question, before: Settled, after: Settled) -> WhatIf:
+    """The report with what else two versions do not answer alike."""
+    schedulers = (Scheduler(changed(question.cluster, **settings)) for settings in question.settings.values())
+    return replace(report, messages=tuple(message_changes(before, after)), replacement=replacement(*schedulers))
 
 
 def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
@@ -221,7 +261,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         steps=tuple(run.steps),
         changes=tuple(pod_changes(before, after)),
         balance=tuple(zone_balance(before.cluster, after.cluster)),
-        compared=tuple(question.configurations),
+        compared=tuple(question.settings),
         not_replayed=left_out(Scheduler(changed(after.cluster, pods=NO_PODS))),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),

@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from conftest import Run
+from conftest import Run, Write, node, pod
 
 from kschedctl.reports.schema import DOCUMENTS, schema_of
 
@@ -44,3 +44,29 @@ def test_wrong_use(run: Run) -> None:
     assert (code, "what is 1.33 to be compared with?" in err) == (2, True)
     code, _, err = run("versions", "1.33", "1.99")
     assert (code, "'1.99' is not supported" in err) == (2, True)
+
+
+def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    files = ["-f", write(node("n1", taints=[taint]), pod("web"))]
+    code, out, err = run("whatif", "--compare-version", "1.33", "1.36", *files)
+    assert (code, err) == (0, "")
+    assert "before: under 1.33; after: under 1.36" in out
+    assert "1 node(s) had untolerated taint {gpu: yes}" in " ".join(out.split())
+    assert "for 0 of 0 pods other nodes would be the best, if made anew" in out
+    document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
+    jsonschema.validate(document, schema_of(DOCUMENTS["whatif"]))
+    assert [change["pods"] for change in document["messages"]] == [["default/web"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--compare-version", "1.33", "1.33"], "two different versions can be compared"),
+        (["--compare-version", "1.33", "1.99"], "'1.99' is not supported"),
+        (["--compare-version", "1.33", "1.36", "--compare-config", "a", "b"], "are two comparisons"),
+    ],
+)
+def test_what_cannot_be_compared(run: Run, arguments: list[str], said: str) -> None:
+    code, _, err = run("whatif", "--demo", *arguments)
+    assert (code, said in err) == (2, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from kschedctl.studies.scenarios.scenario import load_scenario
 
 EXAMPLES = (
     "kschedctl whatif upgrade.yaml",
+    "kschedctl whatif --compare-version 1.33 1.36",
     'kschedctl whatif \'{"steps": [{"drain": {"nodes": ["general-a1"]}}]}\' --demo',
 )
 
@@ -30,9 +32,24 @@ WRITTEN_OUT = "SCENARIO"
 """What messages call a scenario that stands on the command line."""
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Two schedulers under which the same happens."""
+
+    compare_config: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare-config", metavar="FILE FILE", help="Do it under two scheduler configurations."),
+    ] = None
+    compare_version: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare-version", metavar="VERSION VERSION", help="Do it under two versions, as 1.33 1.36."),
+    ] = None
+
+
 @with_options
 def whatif(
     *,
+    compared: Compared,
     source: Source,
     run: RunOptions,
     result: Output,
@@ -40,32 +57,40 @@ def whatif(
         str | None,
         typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
     ] = None,
-    compare_config: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--compare-config", metavar="FILE FILE", help="Do it under two scheduler configurations."),
-    ] = None,
 ) -> Answer:
     """What would these changes of the cluster do to its pods?
 
     SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
     priorityClass, configure. They are taken in order, and after each the pending pods pass the scheduling queue. With
-    --compare-config the same happens under two configurations, and the difference between the results is shown.
+    --compare-config or --compare-version the same happens under two configurations or versions of kube-scheduler, and
+    the difference between the results is shown; of versions also other messages of pods that wait, and the running
+    pods for which other nodes would be the best if they were made anew.
     Exits with 1 when pods wait for a node that did not wait before.
     """
-    if scenario is None and compare_config is None:
-        raise UsageError("nothing to try", hint="give a SCENARIO, or two files with --compare-config")
+    _check_use(scenario, compared)
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
-    named = {name: load_configuration_file(name) for name in compare_config or ()}
-    if len(named) == 1:
-        raise UsageError("--compare-config compares two different files")
+    named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": where}
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
+        if versions := compared.compare_version:
+            return study.compare_versions(asked.cluster, steps, versions, workers=workers, progress=progress, **options)
         if steps and not named:
             return study.whatif(asked.cluster, steps, workers=workers, progress=progress, **options)
         return study.compare(asked.cluster, steps, named, workers=workers, progress=progress, **options)
 
     return answer(run, result, clusters(source), ask, helps)
+
+
+def _check_use(scenario: str | None, compared: Compared) -> None:
+    """Raises UsageError for nothing to do, and for what cannot be compared."""
+    files, versions = compared.compare_config, compared.compare_version
+    if not (scenario or files or versions):
+        raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
+    if files and versions:
+        raise UsageError("--compare-config and --compare-version are two comparisons", hint="leave one of them out")
+    if files and files[0] == files[1]:
+        raise UsageError("--compare-config compares two different files")
 
 
 def _scenario(name: str) -> tuple[Scenario, Path, str]:

@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     Tone,
     count,
     first_rows,
+    names,
     paragraph,
     section,
 )
@@ -24,7 +25,7 @@ from kschedctl.render.pages.over_runs import over_runs_section
 from kschedctl.render.pages.sections import interruption, not_known_lines, not_replayed_lines, unplaced_section
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.unknown import doubt
-from kschedctl.reports.whatif import DomainBalance, PodChange, StepReport, WhatIf
+from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, StepReport, WhatIf
 
 CHANGES_SHOWN = 30
 WORDS = {
@@ -46,6 +47,8 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *_steps(report.steps),
         *_changes(report.changes, style),
+        *_messages(report.messages, style),
+        *_replacement(report.replacement, style),
         *_balance(report.balance, report.compared),
         *over_runs_section(report.runs, report.over_runs, {kind: word for kind, (word, _) in WORDS.items()}),
     )
@@ -89,6 +92,31 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
     columns = (Column("pod", keep=True), Column("change"), Column("before", keep=True), Column("after", keep=True))
     rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
     return (*_waiting(changes, style), *section("Pods", Table(columns, rows, note).without_empty_columns()))
+
+
+def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
+    """What is said in other words of pods that wait all the same."""
+    if not messages:
+        return ()
+    shown, note = first_rows(messages, style, CHANGES_SHOWN)
+    columns = (Column("pods", right=True), Column("before"), Column("after"))
+    rows = tuple((f"{len(m.pods):,}", Stack((m.before, Marked(names(m.pods), Tone.FAINT))), m.after) for m in shown)
+    return section("Messages of pods that wait", Table(columns, rows, note))
+
+
+def _replacement(found: Replacement | None, style: Style) -> Page:
+    """The running pods for which other nodes are the best, most first."""
+    if found is None:
+        return ()
+    number = sum(len(group.pods) for group in found.elsewhere)
+    summary = paragraph(f"for {number:,} of {count(found.asked, 'pod')} other nodes would be the best, if made anew")
+    if not number:
+        return section("Running pods", summary)
+    groups = sorted(found.elsewhere, key=lambda group: -len(group.pods))
+    shown, note = first_rows(groups, style, CHANGES_SHOWN)
+    columns = (Column("pods", right=True), Column("workload"), Column("best before"), Column("best after"))
+    rows = tuple((f"{len(g.pods):,}", g.workload, names(g.before), names(g.after)) for g in shown)
+    return section("Running pods", summary, Table(columns, rows, note))
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
