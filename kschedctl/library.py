@@ -82,11 +82,11 @@ class Cluster(cluster.Cluster):
         ``kube_version``: of the scheduler that is replayed, as for from_objects; None for that of the file. Raises
         InputError, ConfigurationError.
         """
-        from kschedctl.sources.archive.file import read_snapshot  # noqa: PLC0415
+        from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
         if kube_version is not None:
             KubeVersion.supported(kube_version)
-        found = read_snapshot(os.fspath(path))
+        found = read_archive(os.fspath(path))
         return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version))
 
     @classmethod

@@ -80,9 +80,9 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> W
 
 def _from_snapshot(source: Source, path: str) -> Cluster:
     """What a snapshot holds, and what the files add to it."""
-    from kschedctl.sources.archive.file import read_snapshot  # noqa: PLC0415
+    from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
-    cluster = read_snapshot(path)
+    cluster = read_archive(path)
     if source.filename:
         found = read(source.filename, recursive=source.recursive)
         tell_read(found)

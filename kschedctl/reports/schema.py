@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.reports.answers import Answers
+from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.drain import Drain
@@ -22,7 +23,6 @@ from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
-from kschedctl.reports.snapshot import SnapshotDiff, SnapshotReport
 from kschedctl.reports.version import Version
 from kschedctl.reports.version_changes import VersionChanges
 from kschedctl.reports.whatif import WhatIf

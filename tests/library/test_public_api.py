@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.errors import KschedctlError
-from kschedctl.sources.archive.file import write_snapshot
+from kschedctl.sources.archive.file import write_archive
 
 NODE = {
     "apiVersion": "v1",
@@ -66,8 +66,8 @@ TAINTED = NODE | {"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "
 def test_a_cluster_is_of_a_release(version, reason, tmp_path):
     objects, file = [TAINTED, pod("web", "1")], tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    write_snapshot(kschedctl.Cluster.from_objects(objects, kube_version=version), str(tmp_path / "saved"))
-    write_snapshot(kschedctl.Cluster.from_objects(objects), str(tmp_path / "other"))
+    write_archive(kschedctl.Cluster.from_objects(objects, kube_version=version), str(tmp_path / "saved"))
+    write_archive(kschedctl.Cluster.from_objects(objects), str(tmp_path / "other"))
     clusters = [
         kschedctl.Cluster.from_objects(objects, kube_version=version),
         kschedctl.Cluster.from_paths([file], assume_complete=True, kube_version=version),

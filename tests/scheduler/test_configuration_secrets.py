@@ -14,7 +14,7 @@ import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED, without_secrets
-from kschedctl.sources.archive.file import read_snapshot, write_snapshot
+from kschedctl.sources.archive.file import read_archive, write_archive
 
 SECRET = "aHVudGVyMg=="  # hunter2
 CONFIGURATION: dict[str, Any] = {
@@ -67,10 +67,10 @@ POD = {
 
 def test_a_snapshot_has_no_secret_and_the_same_answers(tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, POD], config=CONFIGURATION)
-    write_snapshot(cluster, str(tmp_path / "s"))
+    write_archive(cluster, str(tmp_path / "s"))
     with zipfile.ZipFile(tmp_path / "s") as file:
         assert not [name for name in file.namelist() if SECRET.encode() in file.read(name)]
-    again = read_snapshot(str(tmp_path / "s"))
+    again = read_archive(str(tmp_path / "s"))
     assert kschedctl.explain(again, "default/p").to_dict() == kschedctl.explain(cluster, "default/p").to_dict()
 
 

@@ -15,11 +15,11 @@ from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.errors import UsageError
-from kschedctl.reports.snapshot import SnapshotReport
+from kschedctl.reports.archive import SnapshotReport
 from kschedctl.sources.anonymize.cluster import anonymized
-from kschedctl.sources.archive.file import Header, read_header, read_snapshot, write_snapshot
+from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
-from kschedctl.studies.snapshot_diff import compare
+from kschedctl.studies.archive_diff import compare
 
 EXAMPLES = {
     "": (
@@ -74,7 +74,7 @@ def save(
         cluster, originals, stays = anonymized(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
-    header = write_snapshot(cluster, output, anonymized=anonymize, stays=stays)
+    header = write_archive(cluster, output, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return SAME
     return Untabled(color=talk.color).answer(_report(header, output))
@@ -94,7 +94,7 @@ def diff(
     view: Untabled,
 ) -> Answer:
     """What changed between two snapshots that scheduling reads. Exit code 1 when something did."""
-    report = compare(read_snapshot(before), read_snapshot(after), (before, after))
+    report = compare(read_archive(before), read_archive(after), (before, after))
     return view.answer(report, DIFFERENT if report.changes or report.scheduler else SAME)
 
 

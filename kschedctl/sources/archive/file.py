@@ -56,7 +56,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def write_snapshot(cluster: Cluster, path: str, *, anonymized: bool = False, stays: tuple[str, ...] = ()) -> Header:
+def write_archive(cluster: Cluster, path: str, *, anonymized: bool = False, stays: tuple[str, ...] = ()) -> Header:
     """Write the file, ``-`` for standard output; ``stays``: what has no pseudonym if it is ``anonymized``.
 
     Raises InputError where it cannot be written.
@@ -89,7 +89,7 @@ def read_header(path: str) -> Header:
         return _header(members)
 
 
-def read_snapshot(path: str) -> Cluster:
+def read_archive(path: str) -> Cluster:
     """The Cluster of the file, ``-`` for standard input. Raises InputError."""
     with without_garbage_collection(), open_archive(path) as members:
         header = _header(members)

@@ -13,7 +13,7 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
 from kschedctl.cli.main import main
-from kschedctl.sources.archive.file import write_snapshot
+from kschedctl.sources.archive.file import write_archive
 from kschedctl.sources.live import follow as live_follow
 from kschedctl.sources.live import http as live_http
 
@@ -116,7 +116,7 @@ def test_the_library_reads_it_too(tmp_path: Path) -> None:
         older = kschedctl.Cluster.from_live(kubeconfig=config, kube_version="v1.34.1")
     assert (cluster.kube_version, older.kube_version) == ("1.36.2", "v1.34.1")
     assert kschedctl.explain(cluster, "lab/p01-cpu").verdict == "Unschedulable"
-    write_snapshot(cluster, str(tmp_path / "s"))
+    write_archive(cluster, str(tmp_path / "s"))
     saved = kschedctl.Cluster.from_snapshot(tmp_path / "s")
     assert kschedctl.explain(saved, "lab/p01-cpu") == kschedctl.explain(cluster, "lab/p01-cpu")
 

@@ -23,7 +23,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.sources.archive.container import LARGEST_FILE
-from kschedctl.sources.archive.file import read_header, read_snapshot, write_snapshot
+from kschedctl.sources.archive.file import read_archive, read_header, write_archive
 from kschedctl.sources.read import read
 
 RECORDED = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
@@ -43,8 +43,8 @@ def explained(cluster: Cluster) -> dict[str, Any]:
 
 def through_a_file(cluster: Cluster, folder: Path) -> Cluster:
     path = str(folder / "snapshot")
-    write_snapshot(cluster, path)
-    return read_snapshot(path)
+    write_archive(cluster, path)
+    return read_archive(path)
 
 
 @pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
@@ -113,16 +113,16 @@ def test_nothing_is_kept_that_scheduling_does_not_read(tmp_path: Path) -> None:
         {"kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"password": "hunter2"}},
     ]
     cluster = kschedctl.Cluster.from_objects(objects)
-    write_snapshot(cluster, str(tmp_path / "s"))
+    write_archive(cluster, str(tmp_path / "s"))
     everything = unpacked(tmp_path / "s")
     assert b"hunter2" not in everything
-    (claim,) = read_snapshot(str(tmp_path / "s")).persistent_volume_claims
+    (claim,) = read_archive(str(tmp_path / "s")).persistent_volume_claims
     assert claim.metadata.annotations == {"volume.kubernetes.io/selected-node": "n1"}
 
 
 def test_any_archiver_lists_what_it_holds(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
-    written = write_snapshot(demo_cluster(), path)
+    written = write_archive(demo_cluster(), path)
     with zipfile.ZipFile(path) as file:
         first = json.loads(file.read("snapshot.json"))
         assert (first["apiVersion"], first["kind"], first["format"]) == ("kschedctl.dev/v1", "Snapshot", 2)
@@ -158,7 +158,7 @@ FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"
 def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(text)
     with pytest.raises(InputError, match=words):
-        read_snapshot(str(tmp_path / "s"))
+        read_archive(str(tmp_path / "s"))
 
 
 POD_HEADER = header(objects={"Pod": 1})
@@ -185,13 +185,13 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
 def test_what_is_no_snapshot_of_ours_is_told(case: str, tmp_path: Path) -> None:
     members, words = OTHER_ARCHIVES[case]
     with pytest.raises(InputError, match=words) as error:
-        read_snapshot(str(zipped(tmp_path / "s", members)))
+        read_archive(str(zipped(tmp_path / "s", members)))
     assert str(error.value).startswith(f"{tmp_path}/s: ")
 
 
 def test_kinds_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     members = {"snapshot.json": header(objects={"PriorityThing": 1}), "PriorityThing.msgpack": b"\x91\x80"}
-    assert read_snapshot(str(zipped(tmp_path / "s", members))).priority_classes == ()
+    assert read_archive(str(zipped(tmp_path / "s", members))).priority_classes == ()
 
 
 BOMBS = {
@@ -212,7 +212,7 @@ def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
     )
     assert path.stat().st_size < 3 << 20
     with pytest.raises(InputError, match="would take more than 1,024 MiB of memory"):
-        read_snapshot(str(path))
+        read_archive(str(path))
 
 
 def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
     path.write_bytes(data.replace((50 << 20).to_bytes(4, "little"), (50).to_bytes(4, "little")))
     tracemalloc.start()
     with pytest.raises(InputError, match="damaged snapshot: Bad CRC-32"):
-        read_snapshot(str(path))
+        read_archive(str(path))
     assert tracemalloc.get_traced_memory()[1] < 5 << 20
     tracemalloc.stop()
 
@@ -233,7 +233,7 @@ def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path
     data = path.read_bytes()
     path.write_bytes(data.replace((4321).to_bytes(4, "little"), (9876).to_bytes(4, "little")))
     with pytest.raises(InputError, match=r"damaged snapshot: Pod\.msgpack is of another size"):
-        read_snapshot(str(path))
+        read_archive(str(path))
 
 
 def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> None:
@@ -241,13 +241,13 @@ def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> 
     with path.open("r+b") as file:
         file.truncate(LARGEST_FILE + 1)
     with pytest.raises(InputError, match=f"larger than {LARGEST_FILE >> 20:,} MiB"):
-        read_snapshot(str(path))
+        read_archive(str(path))
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
 def test_devices_are_no_snapshots(device: str) -> None:
     with pytest.raises(InputError, match=f"{device}: no snapshot"):
-        read_snapshot(device)
+        read_archive(device)
 
 
 def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
@@ -256,16 +256,16 @@ def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
     data = small_snapshot(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: nobody writes to this pipe"):
-        read_snapshot(str(tmp_path / "pipe"))
+        read_archive(str(tmp_path / "pipe"))
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
     writer.start()
-    assert len(read_snapshot(str(tmp_path / "pipe")).nodes) == 1
+    assert len(read_archive(str(tmp_path / "pipe")).nodes) == 1
     writer.join()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert len(read_snapshot("-").nodes) == 1
+    assert len(read_archive("-").nodes) == 1
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input: closed"):
-        read_snapshot("-")
+        read_archive("-")
 
 
 def small_snapshot(folder: Path) -> bytes:
@@ -273,7 +273,7 @@ def small_snapshot(folder: Path) -> bytes:
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
     namespace = {"kind": "Namespace", "metadata": {"name": "default"}}
-    write_snapshot(kschedctl.Cluster.from_objects([node, pod, namespace]), str(folder / "small"))
+    write_archive(kschedctl.Cluster.from_objects([node, pod, namespace]), str(folder / "small"))
     return (folder / "small").read_bytes()
 
 
@@ -281,7 +281,7 @@ def outcome(data: bytes, path: Path) -> str:
     """What is read of a file, or the line that says why nothing is."""
     path.write_bytes(data)
     try:
-        cluster = read_snapshot(str(path))
+        cluster = read_archive(str(path))
     except InputError as error:
         line = str(error)
         return "told" if line.startswith(f"{path}: ") and "\n" not in line else line
@@ -338,11 +338,11 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(InputError, match="cannot be written: no space left on device"):
-        write_snapshot(demo_cluster(), str(path))
+        write_archive(demo_cluster(), str(path))
     assert [file.name for file in tmp_path.iterdir()] == ["s"]
     assert path.read_text() == "before"
     with pytest.raises(InputError, match="cannot be written"):
-        write_snapshot(demo_cluster(), str(tmp_path / "no" / "such" / "folder"))
+        write_archive(demo_cluster(), str(tmp_path / "no" / "such" / "folder"))
 
 
 def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:

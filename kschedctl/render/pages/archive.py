@@ -19,7 +19,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.reports.snapshot import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
+from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 
 CHANGES_SHOWN, LONGEST_VALUE = 30, 60
 TONES = {"added": Tone.GOOD, "removed": Tone.BAD}

@@ -12,7 +12,7 @@ from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Node, ObjectMeta, Pod, PodMeta, PodStatus
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.reports.snapshot import FieldChange, ObjectChange, SnapshotDiff
+from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 Key = tuple[str, str]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from golden_cases import FAMILIES, SETTINGS, family_lines
-from test_snapshot_file import demo_cluster, recorded_cluster, unpacked
+from test_archive_file import demo_cluster, recorded_cluster, unpacked
 
 import kschedctl
 from kschedctl.api import objects as api
@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster, Picture
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.anonymize.fields import FIELDS, KEPT
 from kschedctl.sources.anonymize.keys import is_well_known
-from kschedctl.sources.archive.file import read_snapshot, write_snapshot
+from kschedctl.sources.archive.file import read_archive, write_archive
 
 PSEUDONYM = re.compile(r"x\d{4,}")
 
@@ -46,8 +46,8 @@ def restored(document: Any, originals: dict[str, str]) -> Any:
 def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> None:
     cluster = make()
     made, originals, _ = anonymized(cluster)
-    write_snapshot(made, str(tmp_path / "s"), anonymized=True)
-    again = read_snapshot(str(tmp_path / "s"))
+    write_archive(made, str(tmp_path / "s"), anonymized=True)
+    again = read_archive(str(tmp_path / "s"))
     for pod in cluster.unbound_pods():
         found = kschedctl.explain(again, pseudonym_of(originals, cluster, again, pod.key)).to_dict()
         assert restored(found, originals) == kschedctl.explain(cluster, pod.key).to_dict()
@@ -58,7 +58,7 @@ def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
     """Every text of every object is searched for, as a whole word, but for those that have to stay."""
     cluster = make()
     made, _, stays = anonymized(cluster)
-    write_snapshot(made, str(tmp_path / "s"), anonymized=True, stays=stays)
+    write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
     everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
     found = {text for field in KINDS.values() for obj in getattr(cluster, field) for text in texts(obj)}
     words = set(re.findall(r"[\w./-]+", everything))
