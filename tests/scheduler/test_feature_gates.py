@@ -72,7 +72,7 @@ BETA_NEEDED = {"NodeDeclaredFeatures": True}  # an alpha gate that AllAlpha sets
         (
             "1.34",
             {"NodeDeclaredFeatures": True},
-            "cannot set feature gate NodeDeclaredFeatures to true, feature is PreAlpha at emulated version 1.34",
+            "unrecognized feature gate: NodeDeclaredFeatures",
         ),
         (
             "1.36",
@@ -96,3 +96,9 @@ def test_dependencies_are_known_gates():
 def test_an_unknown_gate_is_a_mistake_of_ours():
     with pytest.raises(KeyError):
         FeatureGates().enabled("Nope")
+
+
+def test_a_gate_of_a_later_version_is_named_as_one():
+    with pytest.raises(ConfigurationError) as caught:
+        FeatureGates("1.34", {"NodeDeclaredFeatures": False})
+    assert caught.value.hint == "kube-scheduler knows it from 1.35 on"

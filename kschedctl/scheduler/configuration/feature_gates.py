@@ -118,8 +118,15 @@ class FeatureGates:
     def __post_init__(self) -> None:
         faults = list(self._faults())
         if faults:
-            hint = "known are the gates that scheduling reads" if "unrecognized" in faults[0] else ""
+            hint = self._hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
+
+    def _hint(self, unknown: str) -> str:
+        """Where a gate that is not recognized may be known."""
+        if " " in unknown:
+            return ""
+        first = SPECS.get(unknown, "").partition(" ")[0]
+        return f"kube-scheduler knows it from {first} on" if first else "known are the gates that scheduling reads"
 
     def enabled(self, name: str) -> bool:
         """Whether the gate is on. A name that is not in SPECS is a KeyError."""
@@ -158,10 +165,10 @@ class FeatureGates:
 
     def _stage_faults(self, name: str, value: bool) -> Iterator[str]:
         stage, wish = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
-        if stage.locked and stage.on != value:
+        if stage is _UNKNOWN_YET:
+            yield f"unrecognized feature gate: {name}"
+        elif stage.locked and stage.on != value:
             yield f"{wish}, feature is locked to {str(stage.on).lower()}"
-        elif stage is _UNKNOWN_YET:
-            yield f"{wish}, feature is PreAlpha at emulated version 1.{self.minor}"
 
 
 @lru_cache(maxsize=1024)
