@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
 from kschedctl.scheduler import messages
+from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools
@@ -23,6 +24,7 @@ from kschedctl.scheduler.plugins import (
     node_ports,
     node_resources_balanced_allocation,
     node_resources_fit,
+    node_volume_limits,
     taint_toleration,
     volume_binding,
     volume_restrictions,
@@ -30,12 +32,17 @@ from kschedctl.scheduler.plugins import (
 from kschedctl.scheduler.registry import IN_TREE
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
-    "kube-scheduler": (messages.ABSENT_COUNT,),
+    "kube-scheduler": (messages.ABSENT_COUNT, validation.INVALID_PLUGINS),
     "TaintToleration": (taint_toleration.REASON,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),
     "NodeResourcesFit": (node_resources_fit.TOO_LARGE, node_resources_fit.SCORES_DEVICES),
     "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD,),
-    "VolumeBinding": (volume_binding.REASON_NODE_CONFLICT,),
+    "NodeVolumeLimits": (
+        node_volume_limits.MIGRATABLE,
+        node_volume_limits.READS_NODES,
+        node_volume_limits.COUNTS_WITHOUT_PODS,
+    ),
+    "VolumeBinding": (volume_binding.REASON_NODE_CONFLICT, volume_binding.NARROWS_BY_HOSTNAME),
     "DynamicResources": (
         claims.NOT_OWNER,
         features.NEWER_ALLOCATOR,
@@ -46,6 +53,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         allocator.ADMIN_TWICE,
         allocator.LATER_ALTERNATIVE,
         allocator.CONSUMERS,
+        allocator.AT_INVALID_POOL,
         constraints.DIFFERS,
         pools.INCOMPLETE,
         pools.NEWER_SLICES,
@@ -99,6 +107,8 @@ def in_words(value: object) -> str:
             return "yes" if value else "no"
         case Code():
             return value.value
+        case frozenset():
+            return in_words(tuple(sorted(value)))
         case tuple():
             return ", ".join(map(in_words, value)) or "none"
         case str():

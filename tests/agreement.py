@@ -1,0 +1,59 @@
+"""How many cases of each family, and of each version of kube-scheduler, are answered as that scheduler answered them.
+
+``python tests/agreement.py [FOLDER]`` runs the cases of ``tests/golden``, or of another folder of that form, and prints
+the table of the README; exits with 1 when a case differs.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from golden_cases import FOLDER, answer, differences
+
+from kschedctl.api.kube_version import KUBE_VERSION
+
+ID = re.compile(r"(?P<family>[a-z-]+?)-\d")
+Table = dict[str, dict[str, Counter[bool]]]
+"""Family -> version -> how many cases agree and how many do not."""
+
+
+def agreement(folder: Path) -> Table:
+    """The cases of each family file are of the newest version, those of ``versions/1.NN`` of that one."""
+    found: Table = defaultdict(lambda: defaultdict(Counter))
+    for path in [*sorted(folder.glob("versions/*.jsonl.xz")), *sorted(folder.glob("*.jsonl.xz"))]:
+        name = path.name.removesuffix(".jsonl.xz")
+        older = path.parent != folder
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                case = json.loads(line)
+                named = ID.match(case["id"]) if older else None
+                agrees = not differences(case["want"], answer(case))
+                found[named["family"] if named else name][name if older else KUBE_VERSION][agrees] += 1
+    return found
+
+
+def markdown(found: Table) -> str:
+    """A row a family, a column a version, newest first: ``12`` where all of 12 agree, else ``11 of 12``."""
+    versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
+    rows = [["Cases", *versions], ["---", *("--:" for _ in versions)]]
+    rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in sorted(found)]
+    sums = {each: sum((counts[each] for counts in found.values() if each in counts), Counter()) for each in versions}
+    rows.append(["**all**", *(_cell(sums[each]) for each in versions)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(counts: Counter[bool] | None) -> str:
+    if not counts:
+        return ""
+    return f"{counts[True]:,} of {counts.total():,}" if counts[False] else f"{counts.total():,}"
+
+
+if __name__ == "__main__":
+    table = agreement(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    print(markdown(table))
+    sys.exit(any(counts[False] for versions in table.values() for counts in versions.values()))

@@ -1,0 +1,30 @@
+"""The table of agreement in the README: that it counts the cases that there are, and shows where they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from agreement import markdown
+from golden_cases import FAMILIES, VERSIONS, family_lines
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_the_readme_counts_the_cases_that_there_are() -> None:
+    newest = sum(len(family_lines(family)) for family in FAMILIES)
+    older = [len(family_lines(version)) for version in reversed(VERSIONS)]
+    row = " | ".join(["| **all**", *(f"{number:,}" for number in (newest, *older))])
+    assert f"{row} |\n" in README.read_text()
+
+
+def test_cases_that_differ_are_seen() -> None:
+    taints = {"1.36": Counter({True: 3}), "1.35": Counter({True: 1, False: 1})}
+    table = {"taints": taints, "dra": {"1.36": Counter([True])}}
+    assert markdown(table).splitlines() == [
+        "| Cases | 1.36 | 1.35 |",
+        "| --- | --: | --: |",
+        "| dra | 1 |  |",
+        "| taints | 3 | 1 of 2 |",
+        "| **all** | 4 | 1 of 2 |",
+    ]
