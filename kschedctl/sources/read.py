@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
@@ -15,7 +16,6 @@ from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Orig
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import find_files, open_file, shown
-from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.json_lists import ListReader, big_list
 
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"

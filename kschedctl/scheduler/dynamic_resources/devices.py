@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.cel.errors import CompileError
@@ -47,7 +48,8 @@ class Devices:
         found = self._published
         if self.features.device_taint_rules:
             found = with_taint_rules(found, self._rules)
-        return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(found)]
+        with without_garbage_collection():
+            return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(found)]
 
     @cached_property
     def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:

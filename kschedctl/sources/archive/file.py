@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
 from kschedctl.sources.archive.sections import pack, unpack
-from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.output_file import write_file
 from kschedctl.version import __version__
 

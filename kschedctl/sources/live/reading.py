@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace as altered
 
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
@@ -18,7 +19,6 @@ from kschedctl.errors import ClusterError, ConfigurationError, without_user
 from kschedctl.scheduler.configuration.feature_gates import SPECS
 from kschedctl.scheduler.kinds_read import ALWAYS, OF_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.garbage import without_garbage_collection
 from kschedctl.sources.kinds import VERSIONS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server

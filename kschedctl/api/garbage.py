@@ -1,4 +1,4 @@
-"""Reading makes many objects and no cycles: looking for cycles meanwhile would take a third of the time."""
+"""What makes many objects and no cycles need not look for cycles meanwhile: that would take a third of the time."""
 
 from __future__ import annotations
 
