@@ -99,3 +99,20 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
 def test_gates_that_a_version_does_not_know_are_refused(version: str, unknown: dict[str, bool]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=next(iter(unknown))):
         explained(version, node("n"), gates=unknown)
+
+
+@pytest.mark.parametrize(
+    ("version", "ignored"),
+    [
+        ("1.30", ["spec.volumes[].image needs 1.31", "spec.resources needs 1.32", "DeviceTaintRule needs 1.33"]),
+        ("1.32", ["DeviceTaintRule needs 1.33"]),
+        ("1.36", []),
+    ],
+)
+def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) -> None:
+    asking = {"resources": {"requests": {"cpu": "8"}}, "volumes": [{"name": "v", "image": {"reference": "i"}}]}
+    taint = {"key": "k", "effect": "NoSchedule"}
+    rule = {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {"taint": taint}}
+    found = explained(version, node("n"), rule, pod(**asking))
+    assert found["ignored"] == ignored
+    assert found["feasible"] == ([] if version == "1.36" else ["n"])  # eight cores of the pod's own, of four

@@ -23,7 +23,13 @@ from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.reservations import reservations_section
 from kschedctl.render.pages.scores import scores_section
-from kschedctl.render.pages.sections import ROOMY, not_known_lines, not_replayed_lines, upstream_fault_lines
+from kschedctl.render.pages.sections import (
+    ROOMY,
+    ignored_lines,
+    not_known_lines,
+    not_replayed_lines,
+    upstream_fault_lines,
+)
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
@@ -39,6 +45,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *not_replayed_lines(report.not_replayed),
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
+        *ignored_lines(report.ignored, report.kube_version),
         *_before_nodes(report),
         *_refusals(report, style),
         *scores_section(report, style),

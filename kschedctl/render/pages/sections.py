@@ -38,6 +38,12 @@ def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
     return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
 
 
+def ignored_lines(ignored: tuple[str, ...], version: str) -> Page:
+    """One line for what the replayed version does not know."""
+    said = f"kube-scheduler {version} does not read it: {'; '.join(ignored)}"
+    return (paragraph(Marked("ignored:", Tone.WARNING), said),) if ignored else ()
+
+
 def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]
