@@ -37,3 +37,13 @@ def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed
         told.append(found.allowed("d/b"))
     assert told == allowed
     assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == allowed[-1]
+
+
+def test_each_pod_that_goes_spends_one() -> None:
+    """Three are allowed: two that go leave one, and as many as come back are allowed again."""
+    found = budgets(disruptionsAllowed=3)
+    found.gone([0, 0])
+    assert found.allowed("d/b") == 1
+    assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == 1
+    found.back([0])
+    assert found.allowed("d/b") == 2
