@@ -61,10 +61,14 @@ class PodsElsewhere(Document, frozen=True):
 
 
 class Replacement(Document, frozen=True):
-    """Each running pod that somebody would make anew, as if it alone were; ``asked``: how many there are."""
+    """Each running pod that somebody would make anew, as if it alone were; ``asked``: how many there are.
+
+    ``failed``: of how many a plugin fails under one of the two, so that nothing is known of them.
+    """
 
     asked: int
     elsewhere: tuple[PodsElsewhere, ...] = ()
+    failed: int = 0
 
 
 class WhatIf(Document, frozen=True):

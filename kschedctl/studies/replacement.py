@@ -21,9 +21,9 @@ Nodes = tuple[str, ...]
 def replacement(before: Scheduler, after: Scheduler) -> Replacement:
     """The running pods for which the equally good nodes are not the same; both look at the same cluster."""
     first, second = _Asked(before), _Asked(after)
-    answers: dict[tuple[int, int, int], tuple[Nodes, Nodes]] = {}
+    answers: dict[tuple[int, int, int], tuple[Nodes | None, Nodes | None]] = {}
     groups: dict[tuple[str, Nodes, Nodes], list[str]] = {}
-    asked = 0
+    asked = failed = 0
     for position in _running(before.view):
         asked += 1
         pod = before.view.pods.objects[position]
@@ -31,9 +31,12 @@ def replacement(before: Scheduler, after: Scheduler) -> Replacement:
         if alike not in answers:
             answers[alike] = first.nodes(position), second.nodes(position)
         then, now = answers[alike]
-        if then != now:
+        if then is None or now is None:
+            failed += 1
+        elif then != now:
             groups.setdefault((str(owner_of(pod)), then, now), []).append(pod.key)
-    return Replacement(asked, tuple(PodsElsewhere(who, tuple(pods), *nodes) for (who, *nodes), pods in groups.items()))
+    elsewhere = (PodsElsewhere(who, tuple(pods), *nodes) for (who, *nodes), pods in groups.items())
+    return Replacement(asked, tuple(elsewhere), failed)
 
 
 def _running(view: Fork) -> Iterator[Position]:
@@ -54,8 +57,8 @@ class _Asked:
         """Pods of one number ask for the same."""
         return int(self.view.pods.info[position])
 
-    def nodes(self, position: Position) -> Nodes:
-        """The best nodes for the pod; none where none fits, or no profile serves it."""
+    def nodes(self, position: Position) -> Nodes | None:
+        """The best nodes for the pod; none where none fits, or no profile serves it; None where a plugin fails."""
         framework, _ = self.scheduler.framework_for(self.placements.incoming(self.kind(position)), self.view)
         if framework is None:
             return ()
@@ -64,6 +67,7 @@ class _Asked:
         try:
             choice = self.placements.choose(framework, position)
         except PluginError:
-            choice = None
-        self.view.assume(position, row)
+            return None
+        finally:
+            self.view.assume(position, row)
         return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))

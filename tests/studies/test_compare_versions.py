@@ -8,6 +8,8 @@ from small import Json, node, pod, replica
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError, UsageError
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.studies.whatif import compare_versions
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -49,6 +51,16 @@ def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     assert compare_versions(uneven(with_memory(replica("r", "n1"))), None, ("1.34", "1.35")).replacement == Replacement(
         1
     )
+
+
+def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise PluginError("no such answer")
+
+    cluster = uneven(with_memory(replica("r", "n1")))
+    monkeypatch.setattr(NodePorts, "pre_filter", fails)
+    report = compare_versions(cluster, None, ("1.35", "1.36"))
+    assert report.replacement == Replacement(1, (), 1)
 
 
 def test_a_message_that_alerts_match_on() -> None:

@@ -110,13 +110,14 @@ def _replacement(found: Replacement | None, style: Style) -> Page:
         return ()
     number = sum(len(group.pods) for group in found.elsewhere)
     summary = paragraph(f"for {number:,} of {count(found.asked, 'pod')} other nodes would be the best, if made anew")
+    doubtful = (paragraph(f"nothing is known of {found.failed:,}: a plugin fails"),) if found.failed else ()
     if not number:
-        return section("Running pods", summary)
+        return section("Running pods", summary, *doubtful)
     groups = sorted(found.elsewhere, key=lambda group: -len(group.pods))
     shown, note = first_rows(groups, style, CHANGES_SHOWN)
     columns = (Column("pods", right=True), Column("workload"), Column("best before"), Column("best after"))
     rows = tuple((f"{len(g.pods):,}", g.workload, names(g.before), names(g.after)) for g in shown)
-    return section("Running pods", summary, Table(columns, rows, note))
+    return section("Running pods", summary, *doubtful, Table(columns, rows, note))
 
 
 def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
