@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Position, Row
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.indexes import ClusterObjects
@@ -63,6 +63,15 @@ class Fork:
         other = Fork(self.snapshot.without(gone, self.cluster, self.node))
         other.pods = self.pods
         other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        return other
+
+    def changed(self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()) -> Fork:
+        """A fork with the objects of another cluster, whose pods are these: see ``Snapshot.changed``."""
+        other = Fork(self.snapshot.changed(cluster, self.node, nodes, more))
+        other.pods = self.pods
+        empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
+        other.requested = np.concatenate((self.requested, empty))
+        other.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
         return other
 
     # -- the snapshot's columns ----------------------------------------------------------------------------------

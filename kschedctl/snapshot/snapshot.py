@@ -6,22 +6,23 @@ Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
-from kschedctl.api.arrays import Amounts, Bools, Ints, Rows
+from kschedctl.api.arrays import Amounts, Bools, Ints, Row, Rows
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME, default_node, default_pod
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.snapshot.changed_nodes import ChangedNodes
 from kschedctl.snapshot.demands import Demands
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
@@ -92,6 +93,25 @@ class Snapshot:
             nodes=nodes,
             node=row[node],
             kept=kept if self.kept is None else self.kept[kept],
+        )
+
+    def changed(
+        self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
+    ) -> Self:
+        """Of a cluster, with its pods on these rows (P,): on some rows other nodes, and more, each like that of a row.
+
+        What the nodes offer stays what it was; one that is more offers what the one that it is like does. The order is
+        this one's, also where zones change.
+        """
+        if not nodes and not more:
+            return dataclasses.replace(self, cluster=cluster, node=node)
+        rows = np.arange(len(self.nodes)) if self.kept is None else self.kept
+        return dataclasses.replace(
+            self,
+            cluster=cluster,
+            nodes=ChangedNodes(self.nodes, nodes, [each for _, each in more]),
+            node=node,
+            kept=np.append(rows, rows[[like for like, _ in more]]),
         )
 
     @cached_property

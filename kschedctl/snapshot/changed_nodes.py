@@ -1,0 +1,76 @@
+"""The nodes of other columns with some of them changed and some more: only what differs is looked at anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Ints, Row
+from kschedctl.api.objects import Node, Taint
+from kschedctl.snapshot.nodes import ImageState, LabelColumn, NodeColumns
+
+T = TypeVar("T")
+
+
+class ChangedNodes(NodeColumns):
+    """The rows of other columns in their order, some with another node, and after them one for each of ``more``.
+
+    A changed node has the images of the one in whose place it is; those that are more hold none.
+    """
+
+    def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
+        super().__init__()
+        self._of, self._more = of, len(more)
+        self._new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
+        self._labels: dict[str, LabelColumn] = {}
+
+    def __len__(self) -> int:
+        return len(self._of) + self._more
+
+    @cached_property
+    def objects(self) -> tuple[Node, ...]:
+        found = [*self._of.objects, *(None,) * self._more]
+        for row, node in self._new.items():
+            found[row] = node
+        return tuple(node for node in found if node is not None)
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        found = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
+        for row, node in self._new.items():
+            found[row] = node.spec.unschedulable
+        return found
+
+    @cached_property
+    def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        return self._replaced(*self._of.taint_sets, {row: node.spec.taints for row, node in self._new.items()})
+
+    @cached_property
+    def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        own = {row: node.status.declared_features for row, node in self._new.items()}
+        return self._replaced(*self._of.declared_features, own)
+
+    def images(self, names: Collection[str]) -> list[ImageState | None]:
+        return self._of.images(names)
+
+    def label(self, key: str) -> LabelColumn:
+        if key not in self._labels:
+            column = self._of.label(key)
+            own = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
+            values, codes = self._replaced(
+                column.values, column.codes, {row: value for row, value in own.items() if value is not None}
+            )
+            codes[[row for row, value in own.items() if value is None]] = -1
+            self._labels[key] = LabelColumn(codes, tuple(values))
+        return self._labels[key]
+
+    def _replaced(self, values: Sequence[T], codes: Ints, own: Mapping[Row, T]) -> tuple[list[T], Ints]:
+        """Distinct values, and which of them each node has, where these nodes have others; new values come last."""
+        known = {value: code for code, value in enumerate(values)}
+        found = np.append(codes, np.zeros(self._more, codes.dtype))
+        for row, value in own.items():
+            found[row] = known.setdefault(value, len(known))
+        return list(known), found

@@ -1,0 +1,48 @@
+"""Which changes might help against what: by plugin, and those that are tried whatever stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kschedctl.studies.remedies.changes import Change
+from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.ways import (
+    neighbours,
+    new_nodes,
+    node_labels,
+    pod_affinity,
+    ports,
+    requests,
+    scheduling,
+    spread,
+    taints,
+)
+
+Way = Callable[[Site, Refusal], Iterator[Change]]
+
+AGAINST: Mapping[str, Sequence[Way]] = {
+    "NodeUnschedulable": (taints.cordoned,),
+    "TaintToleration": (taints.tainted,),
+    "NodeAffinity": (node_labels.unmet,),
+    "NodePorts": (ports.free_ports, neighbours.in_the_way),
+    "NodeResourcesFit": (requests.lower, neighbours.in_the_way),
+    "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
+    "InterPodAffinity": (pod_affinity.terms, neighbours.in_the_way),
+}
+"""Plugin -> what could be done about its refusals."""
+
+
+def against(site: Site) -> Iterator[Change]:
+    """What could be done about the first thing that stands against the site: the rest comes after it."""
+    for refusal in site.refusals()[:1]:
+        for way in AGAINST.get(refusal.plugin, ()):
+            yield from way(site, refusal)
+
+
+def everywhere(site: Site) -> Iterator[Change]:
+    """What could be done without a look at a node."""
+    yield from against(site)
+    yield from scheduling.served(site)
+    if site.trial.cycle is not None:
+        yield from scheduling.more_important(site)
+        yield from new_nodes.one_more(site)

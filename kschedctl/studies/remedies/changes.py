@@ -1,0 +1,119 @@
+"""What somebody could change: one change is what a person would do in one go, and edits of objects are what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from kschedctl.api.objects import Node, Pod, Struct
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
+
+By = Literal["author", "operator"]
+
+
+class Key(NamedTuple):
+    """An object: ``namespace`` is empty for one of the whole cluster."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, found: Any) -> Key:
+        """That of a typed object."""
+        kind = type(found).__name__
+        return cls(kind, "" if kind in CLUSTER_SCOPED else found.metadata.namespace, found.metadata.name)
+
+    def __str__(self) -> str:
+        """``Pod shop/web``."""
+        return f"{self.kind} {self.namespace}{'/' * bool(self.namespace)}{self.name}"
+
+
+class Edit(NamedTuple):
+    """One object's change: from what it is, None where there is no such object, to what it becomes, None to delete it.
+
+    ``like``: the node, or the pod of a node, that a new one is a copy of.
+    """
+
+    key: Key
+    change: Callable[[Any], Struct | None]
+    like: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One change and how much it is.
+
+    ``kind`` is the word by which people choose among changes. ``target``: what, and to what; two changes of one kind
+    and target are the same. ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given
+    up, empty for none. ``commands``: how an operator makes it; what it does to the asked pod is told by its patch.
+    """
+
+    kind: str
+    target: Hashable
+    text: str
+    by: By
+    edits: tuple[Edit, ...]
+    cost: int
+    weakens: str = ""
+    commands: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> tuple[str, Hashable]:
+        return self.kind, self.target
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Change) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Edited(NamedTuple):
+    """An object before, None for one that is created, and after, None for one that is deleted."""
+
+    before: Struct | None
+    after: Struct | None
+    like: str = ""
+
+
+Found = Callable[[Key], Struct | None]
+"""The object as it was read."""
+
+
+def edited(changes: Iterable[Change], read: Found) -> dict[Key, Edited]:
+    """What all the changes together make of the objects, each after those before it."""
+    found: dict[Key, Edited] = {}
+    for edit in (edit for change in changes for edit in change.edits):
+        known = found.get(edit.key)
+        if known is None:
+            before = read(edit.key)
+            known = Edited(before, before, edit.like)
+        found[edit.key] = known._replace(after=edit.change(known.after))
+    return found
+
+
+def reader(cluster: Cluster) -> Found:
+    """How an object of the cluster is found by its key."""
+    known: dict[str, Mapping[tuple[str, str], Struct]] = {}
+
+    def read(key: Key) -> Struct | None:
+        if key.kind == "Pod":
+            return cluster.pod(key.namespace, key.name)
+        if key.kind not in known:
+            objects = getattr(cluster, FIELDS[key.kind])
+            known[key.kind] = {Key.of(each)[1:]: each for each in objects}
+        return known[key.kind].get(key[1:])
+
+    return read
+
+
+def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[Edit, ...]:
+    """The edit of a pod."""
+    return (Edit(Key.of(pod), change),)
+
+
+def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[Edit, ...]:
+    """The edit of a node."""
+    return (Edit(Key.of(node), change),)

@@ -1,0 +1,63 @@
+"""RFC 6902: the operations that turn one document into another, with ``add``, ``remove`` and ``replace`` alone.
+
+They come in one fixed order, so that the same change always reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Operation = dict[str, Any]
+
+
+def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
+    """The operations from ``before`` to ``after``, plain data; what is alike is not mentioned.
+
+    >>> list(json_patch({"a": [1, 2], "b": 0}, {"a": [2], "c": 1}))
+    [{'op': 'remove', 'path': '/a/0'}, {'op': 'remove', 'path': '/b'}, {'op': 'add', 'path': '/c', 'value': 1}]
+    """
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        yield from _members(before, after, path)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _items(before, after, path)
+    else:
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _members(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:
+    for key in sorted(before.keys() | after.keys()):
+        here = f"{path}/{escaped(key)}"
+        if key not in after:
+            yield {"op": "remove", "path": here}
+        elif key not in before:
+            yield {"op": "add", "path": here, "value": after[key]}
+        else:
+            yield from json_patch(before[key], after[key], here)
+
+
+def _items(before: list[Any], after: list[Any], path: str) -> Iterator[Operation]:
+    """Of lists of one length item by item; else what stands between the same beginning and the same end."""
+    if len(before) == len(after):
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from json_patch(old, new, f"{path}/{place}")
+        return
+    both = min(len(before), len(after))
+    start = next((place for place in range(both) if before[place] != after[place]), both)
+    rest = both - start
+    end = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    for place in reversed(range(start, len(before) - end)):
+        yield {"op": "remove", "path": f"{path}/{place}"}
+    for place in range(start, len(after) - end):
+        yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
+
+
+def escaped(key: str) -> str:
+    """A key as part of a JSON pointer.
+
+    >>> escaped("node.kubernetes.io/x~y")
+    'node.kubernetes.io~1x~0y'
+    """
+    return key.replace("~", "~0").replace("/", "~1")

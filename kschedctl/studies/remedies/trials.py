@@ -1,0 +1,161 @@
+"""Cycles of one pod replayed under changes, on one snapshot: whether changes help is decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.post_filter import run_post_filter
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.controllers.admission import admit
+from kschedctl.studies.edits.cluster_edits import with_pods
+from kschedctl.studies.remedies.changes import Change, Edited, Key, edited, reader
+from kschedctl.studies.why.preemption import preemption_report
+
+PREEMPTS = "UsePriorityClass"
+"""The kind of change after which the scheduler makes room for the pod itself."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of the changes. ``edits``: the objects that they change.
+
+    ``cycle`` is None where no profile serves the pod. ``nominated``: the node on which the scheduler evicts the
+    ``victims``, where the pod fits none as it is.
+    """
+
+    scheduler: Scheduler
+    changes: tuple[Change, ...]
+    edits: Mapping[Key, Edited]
+    pod: Pod
+    framework: Framework | None
+    cycle: Cycle | None
+    nominated: str = ""
+    victims: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
+
+    @property
+    def works(self) -> bool:
+        return self.fits or bool(self.nominated)
+
+    @cached_property
+    def opens(self) -> tuple[str, ...]:
+        """The nodes that take the pod, by name."""
+        if self.cycle is None or not self.fits:
+            return (self.nominated,) if self.nominated else ()
+        names = self.cycle.view.nodes.names
+        return tuple(sorted(names[row] for row in self.cycle.feasible.tolist()))
+
+
+class Trials:
+    """Of a pod ``as_read``, which need not be in the cluster of the scheduler. ``replayed`` counts the cycles."""
+
+    def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
+        self.scheduler, self.key = scheduler, Key.of(as_read)
+        self._read = reader(scheduler.cluster)
+        self._as_read = as_read
+        self._known: dict[frozenset[Change], Trial] = {}
+        self.replayed = 0
+        self.base = self.of(())
+
+    def of(self, changes: Iterable[Change]) -> Trial:
+        """The trial of these changes, made in this order; those of one set are replayed once."""
+        asked = tuple(changes)
+        name = frozenset(asked)
+        if name not in self._known:
+            self._known[name] = self._replay(asked)
+        return self._known[name]
+
+    def read(self, key: Key) -> Struct | None:
+        """An object as it was read."""
+        return self._as_read if key == self.key else self._read(key)
+
+    def _replay(self, changes: tuple[Change, ...]) -> Trial:
+        self.replayed += 1
+        edits = edited(changes, self.read)
+        view = changed_view(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
+        own = edits[self.key].after if self.key in edits else self._as_read
+        assert isinstance(own, Pod)
+        pod = held(own, view)
+        info = PodInfo(pod, view.settings.requests)
+        framework, _ = self.scheduler.framework_for(info, view)
+        if framework is None:
+            return Trial(self.scheduler, changes, edits, pod, None, None)
+        cycle = run_cycle(framework, info, view)
+        found = Trial(self.scheduler, changes, edits, pod, framework, cycle)
+        if found.fits or not any(change.kind == PREEMPTS for change in changes):
+            return found
+        return with_preemption(found, cycle)
+
+
+def with_preemption(trial: Trial, cycle: Cycle) -> Trial:
+    """The trial and whom the scheduler evicts for the pod."""
+    if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
+        return trial
+    found = preemption_report(run_post_filter(cycle), cycle)
+    if found is None or not found.asked or not found.chosen:
+        return trial
+    return replace(trial, nominated=found.chosen, victims=found.candidates[found.chosen].victims)
+
+
+def held(pod: Pod, view: Fork) -> Pod:
+    """The pod as the API server holds it, or would once it is created."""
+    stored = view.stored(pod)
+    if pod.metadata.uid or view.cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None:
+        return stored
+    return view.admitted(view.stored(admit(pod, view.cluster)))
+
+
+def changed_view(view: Fork, edits: Mapping[Key, Edited]) -> Fork:
+    """A fork in which the objects are as the edits leave them; the same where there are none."""
+    if not edits:
+        return view
+    index = view.nodes.index
+    nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
+    more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
+    cluster = changed_cluster(view.cluster, edits)
+    found = view.changed(cluster, nodes, more) if cluster is not view.cluster else view.fork()  # type: ignore[arg-type]
+    for key, edit in edits.items():
+        if key.kind == "Pod":
+            _move(found, key, edit)
+    return found
+
+
+def changed_cluster(cluster: Cluster, edits: Mapping[Key, Edited], pods: bool = False) -> Cluster:
+    """The cluster with its objects as the edits leave them, its ``pods`` too on demand."""
+    changed: dict[str, dict[Key, Struct | None]] = {}
+    for key, edit in edits.items():
+        if key.kind != "Pod":
+            changed.setdefault(key.kind, {})[key] = edit.after
+    for kind, found in changed.items():
+        kept = (each for each in getattr(cluster, FIELDS[kind]) if Key.of(each) not in found)
+        objects: Any = tuple(sorted([*kept, *filter(None, found.values())], key=Key.of))
+        cluster = replace(cluster, **{FIELDS[kind]: objects})
+    if pods:
+        moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
+        cluster = with_pods(cluster, moved)  # type: ignore[arg-type]
+    return cluster
+
+
+def _move(view: Fork, key: Key, edit: Edited) -> None:
+    """A pod of the fork leaves its node, goes to another, or comes as another one like it."""
+    after = edit.after
+    row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
+    if edit.before is None:
+        (position,) = view.clone(view.pods.index[edit.like], 1)
+    else:
+        position = view.pods.index[f"{key.namespace}/{key.name}"]
+        if view.node[position] >= 0:
+            view.forget(position)
+    if row is not None:
+        view.assume(position, row)

@@ -1,0 +1,58 @@
+"""Who schedules the pod, and how important it is: another profile, another PriorityClass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod
+from kschedctl.studies.explain import with_priority_class
+from kschedctl.studies.remedies.changes import Change, on_pod
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.trials import PREEMPTS
+
+OTHER_SCHEDULER, RAISE = 15, 50
+SYSTEM = "system-"
+
+
+def served(site: Site) -> Iterator[Change]:
+    """The names that this scheduler's profiles serve, for a pod that asks for another."""
+    trial = site.trial
+    if trial.framework is not None or trial.cycle is not None:
+        return
+    for name in trial.scheduler.configuration.profiles:
+        edits = on_pod(trial.pod, _asking(name))
+        before = trial.pod.spec.scheduler_name
+        text = f"ask for scheduler {name} instead of {before}"
+        yield Change("OtherScheduler", name, text, "author", edits, OTHER_SCHEDULER)
+
+
+def _asking(name: str) -> Callable[[Pod], Pod]:
+    return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=name))
+
+
+def more_important(site: Site) -> Iterator[Change]:
+    """The classes above the pod's own, the least important first; also one that lets it preempt where its own does not.
+
+    Classes of the system are left out: they are for what clusters cannot do without.
+    """
+    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    never = pod.spec.preemption_policy == "Never"
+    own = pod.spec.priority or 0
+    higher = [
+        each
+        for each in cluster.priority_classes
+        if (each.value > own or (never and each.value == own))
+        and each.preemption_policy != "Never"
+        and not each.metadata.name.startswith(SYSTEM)
+    ]
+    for place, each in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
+        name = each.metadata.name
+
+        def change(found: Pod, name: str = name) -> Pod:
+            return with_priority_class(found, name, cluster)
+
+        text = f"use PriorityClass {name} ({each.value:,} instead of {own:,})"
+        edits = on_pod(pod, change)
+        yield Change(PREEMPTS, name, text, "author", edits, RAISE + place, "it goes before pods of lower priority")

@@ -1,0 +1,116 @@
+"""Taints and cordons: tolerate them, take them off, let the node take pods again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Node, Pod, Taint, Toleration
+from kschedctl.api.tolerations import UNSCHEDULABLE, find_untolerated
+from kschedctl.studies.remedies.changes import Change, on_node, on_pod
+from kschedctl.studies.remedies.targets import Refusal, Site
+
+OF_CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+SET_BY_KUBERNETES = "node.kubernetes.io/"
+"""Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
+IN_PROVIDERS = "node.cloudprovider.kubernetes.io/"
+TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 25, 35
+
+
+def cordoned(site: Site, refusal: Refusal) -> Iterator[Change]:
+    """The node's own mark and the taint that comes with it."""
+    node = site.cycle.view.nodes.objects[site.at]
+    name = node.metadata.name
+    yield Change(
+        "Uncordon",
+        name,
+        f"uncordon node {name}",
+        "operator",
+        on_node(node, _uncordoned),
+        UNCORDON,
+        commands=(f"kubectl uncordon {name}",),
+    )
+    yield _tolerate(site, UNSCHEDULABLE)
+
+
+def _uncordoned(node: Node) -> Node:
+    kept = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key)
+    return replace(node, spec=replace(node.spec, unschedulable=False, taints=kept))
+
+
+def tainted(site: Site, refusal: Refusal) -> Iterator[Change]:
+    """The first taint that the pod does not tolerate; the next ones are seen when that one is out of the way."""
+    node = site.cycle.view.nodes.objects[site.at]
+    taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, frozenset(("NoSchedule", "NoExecute")))
+    if taint is None:
+        return
+    yield from _corrected(site, taint)
+    if taint.key == UNSCHEDULABLE.key:
+        yield from cordoned(site, refusal)
+        return
+    yield _tolerate(site, taint)
+    if not taint.key.startswith((SET_BY_KUBERNETES, IN_PROVIDERS)):
+        yield _untaint(node, taint)
+
+
+def _tolerate(site: Site, taint: Taint) -> Change:
+    made = Toleration(taint.key, "Equal", taint.value, taint.effect) if taint.value else _exists(taint)
+
+    def change(pod: Pod) -> Pod:
+        return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, made)))
+
+    text = f"tolerate the taint {taint}"
+    return Change("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakened_by(taint))
+
+
+def _exists(taint: Taint) -> Toleration:
+    return Toleration(taint.key, "Exists", "", taint.effect)
+
+
+def weakened_by(taint: Taint) -> str:
+    """What is given up by who tolerates a taint that keeps pods away for a reason."""
+    if taint.key in OF_CONTROL_PLANES:
+        return "the pod may run on control-plane nodes"
+    if taint.key == UNSCHEDULABLE.key:
+        return "the pod may run on cordoned nodes"
+    if taint.key.startswith((SET_BY_KUBERNETES, IN_PROVIDERS)):
+        return f"the pod may run on nodes that are {taint.key.rpartition('/')[2]}"
+    return ""
+
+
+def _corrected(site: Site, taint: Taint) -> Iterator[Change]:
+    """A toleration of that key that asks for another value or effect than the taint has."""
+    own: Sequence[Toleration] = site.cycle.info.spec.tolerations
+    for place, toleration in enumerate(own):
+        if toleration.key != taint.key or toleration.operator in ("Gt", "Lt"):
+            continue
+        right = replace(toleration, value=taint.value if toleration.operator != "Exists" else "", effect=taint.effect)
+
+        def change(pod: Pod, place: int = place, right: Toleration = right) -> Pod:
+            tolerations = [*pod.spec.tolerations]
+            tolerations[place] = right
+            return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
+
+        text = f"let the toleration of {toleration.key} be for the taint {taint}"
+        edits = on_pod(site.trial.pod, change)
+        yield Change("Tolerate", (place, taint), text, "author", edits, TYPO, weakened_by(taint))
+
+
+def _untaint(node: Node, taint: Taint) -> Change:
+    name = node.metadata.name
+
+    def change(found: Node) -> Node:
+        kept = tuple(t for t in found.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        return replace(found, spec=replace(found.spec, taints=kept))
+
+    return Change(
+        "RemoveTaint",
+        (name, taint),
+        f"take the taint {taint} off node {name}",
+        "operator",
+        on_node(node, change),
+        UNTAINT,
+        "pods that do not tolerate it may then run there too",
+        commands=(f"kubectl taint node {name} {taint.key}:{taint.effect}-",),
+    )
