@@ -30,7 +30,7 @@ class Key(NamedTuple):
         return f"{self.kind} {self.namespace}{'/' * bool(self.namespace)}{self.name}"
 
 
-class Edit(NamedTuple):
+class ObjectEdit(NamedTuple):
     """One object's change: from what it is, None where there is no such object, to what it becomes, None to delete it.
 
     ``like``: the node, or the pod of a node, that a new one is a copy of.
@@ -54,7 +54,7 @@ class Change:
     target: Hashable
     text: str
     by: By
-    edits: tuple[Edit, ...]
+    edits: tuple[ObjectEdit, ...]
     cost: int
     weakens: str = ""
     commands: tuple[str, ...] = ()
@@ -109,11 +109,11 @@ def reader(cluster: Cluster) -> Found:
     return read
 
 
-def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[Edit, ...]:
+def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[ObjectEdit, ...]:
     """The edit of a pod."""
-    return (Edit(Key.of(pod), change),)
+    return (ObjectEdit(Key.of(pod), change),)
 
 
-def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[Edit, ...]:
+def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[ObjectEdit, ...]:
     """The edit of a node."""
-    return (Edit(Key.of(node), change),)
+    return (ObjectEdit(Key.of(node), change),)

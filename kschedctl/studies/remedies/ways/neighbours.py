@@ -16,7 +16,7 @@ from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import is_made_again
-from kschedctl.studies.remedies.changes import Change, Edit, Key
+from kschedctl.studies.remedies.changes import Change, Key, ObjectEdit
 from kschedctl.studies.remedies.targets import Refusal, Site
 
 MOVE, FEWER = 45, 65
@@ -95,7 +95,7 @@ def _moved(site: Site, position: Position) -> Iterator[Change]:
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
-        (Edit(Key.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
+        (ObjectEdit(Key.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
         MOVE,
         f"evicts {pod.key}",
         commands=(f"kubectl cordon {here}", selector, f"kubectl uncordon {here}"),
@@ -136,7 +136,7 @@ def _fewer(site: Site, position: Position) -> Iterator[Change]:
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        (Edit(Key.of(pod), lambda _: None),),
+        (ObjectEdit(Key.of(pod), lambda _: None),),
         FEWER,
         f"{owner} runs with one replica fewer",
         commands=(first, scale),

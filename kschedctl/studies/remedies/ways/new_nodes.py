@@ -10,7 +10,7 @@ from kschedctl.api.node_pools import pool_of
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
-from kschedctl.studies.remedies.changes import Change, Edit, Key
+from kschedctl.studies.remedies.changes import Change, Key, ObjectEdit
 from kschedctl.studies.remedies.targets import Site
 
 ADD_NODE = 70
@@ -35,7 +35,7 @@ def _like(site: Site, model: Node) -> Change:
     new = next(each for i in range(len(view.nodes) + 1) if (each := f"{name}-more-{i}") not in view.nodes.index)
     labels = {**model.metadata.labels, **({HOSTNAME: new} if HOSTNAME in model.metadata.labels else {})}
     node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=replace(model.spec, provider_id=""))
-    edits = [Edit(Key.of(node), lambda _: node, name)]
+    edits = [ObjectEdit(Key.of(node), lambda _: node, name)]
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
             edits.append(_copy(replace(csi, metadata=ObjectMeta(new))))
@@ -48,11 +48,11 @@ def _like(site: Site, model: Node) -> Change:
     return Change("AddNode", name, text, "operator", tuple(edits), ADD_NODE)
 
 
-def _copy(found: CSINode) -> Edit:
-    return Edit(Key.of(found), lambda _: found)
+def _copy(found: CSINode) -> ObjectEdit:
+    return ObjectEdit(Key.of(found), lambda _: found)
 
 
-def _daemon(pod: Pod, node: str) -> Edit:
+def _daemon(pod: Pod, node: str) -> ObjectEdit:
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     own = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
-    return Edit(Key.of(own), lambda _: own, pod.key)
+    return ObjectEdit(Key.of(own), lambda _: own, pod.key)
