@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kschedctl.studies.remedies.changes import Change
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import (
     neighbours,
     new_nodes,
@@ -18,7 +18,7 @@ from kschedctl.studies.remedies.ways import (
     taints,
 )
 
-Way = Callable[[Site, Refusal], Iterator[Change]]
+Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
 
 AGAINST: Mapping[str, Sequence[Way]] = {
     "NodeUnschedulable": (taints.cordoned,),
@@ -32,14 +32,14 @@ AGAINST: Mapping[str, Sequence[Way]] = {
 """Plugin -> what could be done about its refusals."""
 
 
-def against(site: Site) -> Iterator[Change]:
+def against(site: Site) -> Iterator[Fix]:
     """What could be done about the first thing that stands against the site: the rest comes after it."""
     for refusal in site.refusals()[:1]:
         for way in AGAINST.get(refusal.plugin, ()):
             yield from way(site, refusal)
 
 
-def everywhere(site: Site) -> Iterator[Change]:
+def everywhere(site: Site) -> Iterator[Fix]:
     """What could be done without a look at a node."""
     yield from against(site)
     yield from scheduling.served(site)

@@ -12,7 +12,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
 By = Literal["author", "operator"]
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """An object: ``namespace`` is empty for one of the whole cluster."""
 
     kind: str
@@ -20,7 +20,7 @@ class Key(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, found: Any) -> Key:
+    def of(cls, found: Any) -> ObjectKey:
         """That of a typed object."""
         kind = type(found).__name__
         return cls(kind, "" if kind in CLUSTER_SCOPED else found.metadata.namespace, found.metadata.name)
@@ -36,13 +36,13 @@ class ObjectEdit(NamedTuple):
     ``like``: the node, or the pod of a node, that a new one is a copy of.
     """
 
-    key: Key
+    key: ObjectKey
     change: Callable[[Any], Struct | None]
     like: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Fix:
     """One change and how much it is.
 
     ``kind`` is the word by which people choose among changes. ``target``: what, and to what; two changes of one kind
@@ -64,7 +64,7 @@ class Change:
         return self.kind, self.target
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Change) and self.name == other.name
+        return isinstance(other, Fix) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -78,13 +78,13 @@ class Edited(NamedTuple):
     like: str = ""
 
 
-Found = Callable[[Key], Struct | None]
+Found = Callable[[ObjectKey], Struct | None]
 """The object as it was read."""
 
 
-def edited(changes: Iterable[Change], read: Found) -> dict[Key, Edited]:
+def edited(changes: Iterable[Fix], read: Found) -> dict[ObjectKey, Edited]:
     """What all the changes together make of the objects, each after those before it."""
-    found: dict[Key, Edited] = {}
+    found: dict[ObjectKey, Edited] = {}
     for edit in (edit for change in changes for edit in change.edits):
         known = found.get(edit.key)
         if known is None:
@@ -98,12 +98,12 @@ def reader(cluster: Cluster) -> Found:
     """How an object of the cluster is found by its key."""
     known: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
-    def read(key: Key) -> Struct | None:
+    def read(key: ObjectKey) -> Struct | None:
         if key.kind == "Pod":
             return cluster.pod(key.namespace, key.name)
         if key.kind not in known:
             objects = getattr(cluster, FIELDS[key.kind])
-            known[key.kind] = {Key.of(each)[1:]: each for each in objects}
+            known[key.kind] = {ObjectKey.of(each)[1:]: each for each in objects}
         return known[key.kind].get(key[1:])
 
     return read
@@ -111,9 +111,9 @@ def reader(cluster: Cluster) -> Found:
 
 def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[ObjectEdit, ...]:
     """The edit of a pod."""
-    return (ObjectEdit(Key.of(pod), change),)
+    return (ObjectEdit(ObjectKey.of(pod), change),)
 
 
 def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[ObjectEdit, ...]:
     """The edit of a node."""
-    return (ObjectEdit(Key.of(node), change),)
+    return (ObjectEdit(ObjectKey.of(node), change),)

@@ -7,43 +7,43 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from kschedctl.studies.remedies.changes import Change
+from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import Site, least_changes, sites
-from kschedctl.studies.remedies.trials import Trial, Trials
+from kschedctl.studies.remedies.trials import RemedyTrial, Trials
 
-Ways = Callable[[Site], Iterable[Change]]
+Ways = Callable[[Site], Iterable[Fix]]
 """The changes that might help at a site: what they address is the first thing that stands against the node there."""
 MOST_TRIALS = 2000
 
 
 @dataclass
-class Search:
+class RemedySearch:
     """``everywhere``: changes that do not depend on a node. ``exhausted``: nothing was left out for want of time."""
 
     trials: Trials
     ways: Ways
     everywhere: Ways
     seconds: float = 5.0
-    found: list[Trial] = field(default_factory=list)
+    found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
 
-    def run(self, most: int, *, enough: bool = False) -> list[Trial]:
+    def run(self, most: int, *, enough: bool = False) -> list[RemedyTrial]:
         """All minimal sets of up to so many changes; where the smallest are ``enough``, none that is larger."""
         self._until = time.monotonic() + self.seconds
         for size in range(1, most + 1):
-            seen: set[tuple[frozenset[Change], int | None]] = set()
+            seen: set[tuple[frozenset[Fix], int | None]] = set()
             for site in self._starts(self.trials.base, size):
                 self._extend(site, size, seen)
             if enough and self.found:
                 break
         return self.found
 
-    def _starts(self, trial: Trial, left: int) -> Iterator[Site]:
+    def _starts(self, trial: RemedyTrial, left: int) -> Iterator[Site]:
         yield Site(trial, None)
         if trial.cycle is not None:
             yield from (site for site in sites(trial) if site.row is not None and _hopeful(site, left))
 
-    def _extend(self, site: Site, left: int, seen: set[tuple[frozenset[Change], int | None]]) -> None:
+    def _extend(self, site: Site, left: int, seen: set[tuple[frozenset[Fix], int | None]]) -> None:
         """Try what helps at the site, and what helps further where that is not enough."""
         here = frozenset(site.trial.changes), site.row
         if here in seen:
@@ -61,14 +61,14 @@ class Search:
                 for further in self._further(site, trial, left - 1):
                     self._extend(further, left - 1, seen)
 
-    def _further(self, site: Site, trial: Trial, left: int) -> Iterable[Site]:
+    def _further(self, site: Site, trial: RemedyTrial, left: int) -> Iterable[Site]:
         """Where to go on: on the same node; after a change that is about no node on each, new ones among them."""
         if site.row is None:
             return self._starts(trial, left)
         further = Site(trial, site.row)
         return (further,) if _hopeful(further, left) else ()
 
-    def _keep(self, trial: Trial) -> None:
+    def _keep(self, trial: RemedyTrial) -> None:
         changes = frozenset(trial.changes)
         if any(frozenset(known.changes) <= changes for known in self.found):
             return
@@ -81,7 +81,7 @@ class Search:
         return over
 
 
-def _of_new_object(change: Change, trial: Trial) -> bool:
+def _of_new_object(change: Fix, trial: RemedyTrial) -> bool:
     """Whether it changes what an earlier change creates: who adds a node adds the right one."""
     return any(edit.key in trial.edits and trial.edits[edit.key].before is None for edit in change.edits)
 

@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.scheduler.cycle import Cycle, Verdicts, selected_by_name
 from kschedctl.scheduler.facts import AnyFact, Insufficient, as_fact
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.studies.remedies.trials import Trial
+from kschedctl.studies.remedies.trials import RemedyTrial
 
 ONE_CHANGE = frozenset({"NodeUnschedulable", "TaintToleration"})
 """What one change can clear together: a cordon is a mark and a taint."""
@@ -22,7 +22,7 @@ MOST_LABEL_VALUES = 40
 """A label with more values tells nodes apart one by one, as a host name does; its nodes are one case."""
 
 
-class Refusal(NamedTuple):
+class NodeRefusal(NamedTuple):
     """What a plugin has against a node."""
 
     plugin: str
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 class Site:
     """A node, or where there is none to speak of all of them, in a trial; a change is looked for there."""
 
-    trial: Trial
+    trial: RemedyTrial
     row: Row | None
 
     @property
@@ -49,25 +49,25 @@ class Site:
         assert self.row is not None
         return self.row
 
-    def refusals(self) -> list[Refusal]:
+    def refusals(self) -> list[NodeRefusal]:
         """What stands against the node, in the profile's order; what PreFilter says against all nodes comes alone."""
         if self.trial.cycle is None:
             return []
         outcome = self.cycle.pre_filter
         if outcome.status.rejected and outcome.plugin:
             result = outcome.results[outcome.plugin]
-            return [Refusal(outcome.plugin, reason, as_fact(result.fact)) for reason in outcome.status.reasons]
+            return [NodeRefusal(outcome.plugin, reason, as_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
         found = [
-            Refusal(plugin, rejection.reason, _fact(rejection, self.row), rejection)
+            NodeRefusal(plugin, rejection.reason, _fact(rejection, self.row), rejection)
             for plugin, verdict in self._verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
         if not selected_by_name(outcome, self.cycle.view)[self.row]:
             refusing = {refusal.plugin for refusal in found}
-            found += [Refusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
+            found += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
         return found
 
     def _verdicts(self, row: Row) -> Verdicts:
@@ -79,7 +79,7 @@ def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
     return as_fact(rejection.fact(row)) if rejection.fact else None
 
 
-def least_changes(refusals: list[Refusal]) -> int:
+def least_changes(refusals: list[NodeRefusal]) -> int:
     """No fewer changes than this clear what stands against a node."""
     plugins = {refusal.plugin for refusal in refusals} - INDIRECT
     resources = {r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)}
@@ -87,7 +87,7 @@ def least_changes(refusals: list[Refusal]) -> int:
     return max(1, len(plugins) - together + max(len(resources) - 1, 0))
 
 
-def sites(trial: Trial) -> Iterator[Site]:
+def sites(trial: RemedyTrial) -> Iterator[Site]:
     """One node of each case, the least hopeless first; in a case that resources decide, the freest in each of them."""
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):

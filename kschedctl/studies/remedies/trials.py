@@ -16,7 +16,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit
 from kschedctl.studies.edits.cluster_edits import with_pods
-from kschedctl.studies.remedies.changes import Change, Edited, Key, edited, reader
+from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey, edited, reader
 from kschedctl.studies.why.preemption import preemption_report
 
 PREEMPTS = "UsePriorityClass"
@@ -24,7 +24,7 @@ PREEMPTS = "UsePriorityClass"
 
 
 @dataclass(frozen=True)
-class Trial:
+class RemedyTrial:
     """What came of the changes. ``edits``: the objects that they change.
 
     ``cycle`` is None where no profile serves the pod. ``nominated``: the node on which the scheduler evicts the
@@ -32,8 +32,8 @@ class Trial:
     """
 
     scheduler: Scheduler
-    changes: tuple[Change, ...]
-    edits: Mapping[Key, Edited]
+    changes: tuple[Fix, ...]
+    edits: Mapping[ObjectKey, Edited]
     pod: Pod
     framework: Framework | None
     cycle: Cycle | None
@@ -61,14 +61,14 @@ class Trials:
     """Of a pod ``as_read``, which need not be in the cluster of the scheduler. ``replayed`` counts the cycles."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
-        self.scheduler, self.key = scheduler, Key.of(as_read)
+        self.scheduler, self.key = scheduler, ObjectKey.of(as_read)
         self._read = reader(scheduler.cluster)
         self._as_read = as_read
-        self._known: dict[frozenset[Change], Trial] = {}
+        self._known: dict[frozenset[Fix], RemedyTrial] = {}
         self.replayed = 0
         self.base = self.of(())
 
-    def of(self, changes: Iterable[Change]) -> Trial:
+    def of(self, changes: Iterable[Fix]) -> RemedyTrial:
         """The trial of these changes, made in this order; those of one set are replayed once."""
         asked = tuple(changes)
         name = frozenset(asked)
@@ -76,11 +76,11 @@ class Trials:
             self._known[name] = self._replay(asked)
         return self._known[name]
 
-    def read(self, key: Key) -> Struct | None:
+    def read(self, key: ObjectKey) -> Struct | None:
         """An object as it was read."""
         return self._as_read if key == self.key else self._read(key)
 
-    def _replay(self, changes: tuple[Change, ...]) -> Trial:
+    def _replay(self, changes: tuple[Fix, ...]) -> RemedyTrial:
         self.replayed += 1
         edits = edited(changes, self.read)
         view = changed_view(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
@@ -90,15 +90,15 @@ class Trials:
         info = PodInfo(pod, view.settings.requests)
         framework, _ = self.scheduler.framework_for(info, view)
         if framework is None:
-            return Trial(self.scheduler, changes, edits, pod, None, None)
+            return RemedyTrial(self.scheduler, changes, edits, pod, None, None)
         cycle = run_cycle(framework, info, view)
-        found = Trial(self.scheduler, changes, edits, pod, framework, cycle)
+        found = RemedyTrial(self.scheduler, changes, edits, pod, framework, cycle)
         if found.fits or not any(change.kind == PREEMPTS for change in changes):
             return found
         return with_preemption(found, cycle)
 
 
-def with_preemption(trial: Trial, cycle: Cycle) -> Trial:
+def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     """The trial and whom the scheduler evicts for the pod."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
@@ -116,7 +116,7 @@ def held(pod: Pod, view: Fork) -> Pod:
     return view.admitted(view.stored(admit(pod, view.cluster)))
 
 
-def changed_view(view: Fork, edits: Mapping[Key, Edited]) -> Fork:
+def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     """A fork in which the objects are as the edits leave them; the same where there are none."""
     if not edits:
         return view
@@ -131,15 +131,15 @@ def changed_view(view: Fork, edits: Mapping[Key, Edited]) -> Fork:
     return found
 
 
-def changed_cluster(cluster: Cluster, edits: Mapping[Key, Edited], pods: bool = False) -> Cluster:
+def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], pods: bool = False) -> Cluster:
     """The cluster with its objects as the edits leave them, its ``pods`` too on demand."""
-    changed: dict[str, dict[Key, Struct | None]] = {}
+    changed: dict[str, dict[ObjectKey, Struct | None]] = {}
     for key, edit in edits.items():
         if key.kind != "Pod":
             changed.setdefault(key.kind, {})[key] = edit.after
     for kind, found in changed.items():
-        kept = (each for each in getattr(cluster, FIELDS[kind]) if Key.of(each) not in found)
-        objects: Any = tuple(sorted([*kept, *filter(None, found.values())], key=Key.of))
+        kept = (each for each in getattr(cluster, FIELDS[kind]) if ObjectKey.of(each) not in found)
+        objects: Any = tuple(sorted([*kept, *filter(None, found.values())], key=ObjectKey.of))
         cluster = replace(cluster, **{FIELDS[kind]: objects})
     if pods:
         moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
@@ -147,7 +147,7 @@ def changed_cluster(cluster: Cluster, edits: Mapping[Key, Edited], pods: bool = 
     return cluster
 
 
-def _move(view: Fork, key: Key, edit: Edited) -> None:
+def _move(view: Fork, key: ObjectKey, edit: Edited) -> None:
     """A pod of the fork leaves its node, goes to another, or comes as another one like it."""
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None

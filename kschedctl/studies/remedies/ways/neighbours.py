@@ -16,22 +16,22 @@ from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import is_made_again
-from kschedctl.studies.remedies.changes import Change, Key, ObjectEdit
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
 MOVE, FEWER = 45, 65
 MOST_MOVED = 3
 """So many pods of a node are tried, those first that free what is short with the least."""
 
 
-def in_the_way(site: Site, refusal: Refusal) -> Iterator[Change]:
+def in_the_way(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pods that the refusal is about, moved to where they fit, or given up."""
     for position in _candidates(site, refusal)[:MOST_MOVED]:
         yield from _moved(site, position)
         yield from _fewer(site, position)
 
 
-def _candidates(site: Site, refusal: Refusal) -> list[Position]:
+def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
     view = site.cycle.view
     found: list[Position] = []
     match refusal.fact:
@@ -79,7 +79,7 @@ def _movable(view: Fork, position: Position) -> bool:
     return all(budgets(view).allowed(name) > 0 for name in budgets(view).selecting(position))
 
 
-def _moved(site: Site, position: Position) -> Iterator[Change]:
+def _moved(site: Site, position: Position) -> Iterator[Fix]:
     """The pod on the best node that takes it while the asked one has the node that it leaves."""
     view, row = site.cycle.view, site.row
     if row is None or not _movable(view, position):
@@ -90,12 +90,12 @@ def _moved(site: Site, position: Position) -> Iterator[Change]:
         return
     here = view.nodes.names[int(view.node[position])]
     selector = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
-    yield Change(
+    yield Fix(
         "MovePod",
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
-        (ObjectEdit(Key.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
+        (ObjectEdit(ObjectKey.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
         MOVE,
         f"evicts {pod.key}",
         commands=(f"kubectl cordon {here}", selector, f"kubectl uncordon {here}"),
@@ -119,7 +119,7 @@ def _elsewhere(site: Site, position: Position, pod: Pod, row: Row) -> str:
     return after.nodes.names[-best[1]] if best else ""
 
 
-def _fewer(site: Site, position: Position) -> Iterator[Change]:
+def _fewer(site: Site, position: Position) -> Iterator[Fix]:
     """One replica fewer of its workload: this one, as its controller is told."""
     pod = site.cycle.view.pods.objects[position]
     owner = owner_of(pod)
@@ -131,12 +131,12 @@ def _fewer(site: Site, position: Position) -> Iterator[Change]:
         " controller.kubernetes.io/pod-deletion-cost=-1000 --overwrite"
     )
     scale = f"kubectl scale {owner.kind.lower()} -n {owner.namespace} {owner.name} --replicas={count - 1}"
-    yield Change(
+    yield Fix(
         "ScaleDown",
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        (ObjectEdit(Key.of(pod), lambda _: None),),
+        (ObjectEdit(ObjectKey.of(pod), lambda _: None),),
         FEWER,
         f"{owner} runs with one replica fewer",
         commands=(first, scale),

@@ -18,8 +18,8 @@ from kschedctl.api.objects import (
 )
 from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
 from kschedctl.snapshot.nodes import LabelColumn, NodeColumns
-from kschedctl.studies.remedies.changes import Change, on_node, on_pod
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
 CORRECT, LABEL, SOFTEN, DROP = 10, 30, 55, 60
 RENAMED = {
@@ -36,7 +36,7 @@ ANYWHERE = "the pod may run on nodes that it was kept from"
 Terms = tuple[NodeSelectorTerm, ...]
 
 
-def unmet(site: Site, refusal: Refusal) -> Iterator[Change]:
+def unmet(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """What the node lacks of the selector, one label after the other; then of each of the required terms."""
     fact = refusal.fact
     if not isinstance(fact, NodeAffinityUnmet):
@@ -50,23 +50,23 @@ def unmet(site: Site, refusal: Refusal) -> Iterator[Change]:
 # -- spec.nodeSelector -----------------------------------------------------------------------------------------------
 
 
-def _selector(site: Site, wanted: Wanted) -> Iterator[Change]:
+def _selector(site: Site, wanted: Wanted) -> Iterator[Fix]:
     pod, key, value = site.trial.pod, wanted.key, wanted.values[0]
     for right in near_keys(key, site.cycle.view.nodes):
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_renamed(key, right))
-        yield Change("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+        yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
         change = _with_selector(lambda found: {**found, key: wanted.found or ""})
         near = is_typo(value, wanted.found, site.cycle.view.nodes.label(key))
         kind, cost = ("CorrectSelector", CORRECT) if near else ("OtherSelector", DROP - 1)
         weakens = "" if near else ANYWHERE
-        yield Change(kind, (key, wanted.found), text, "author", on_pod(pod, change), cost, weakens)
+        yield Fix(kind, (key, wanted.found), text, "author", on_pod(pod, change), cost, weakens)
     yield from _label_node(site, key, value)
     change = _with_selector(lambda found: {k: v for k, v in found.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Change("DropSelector", key, text, "author", on_pod(pod, change), DROP, ANYWHERE)
+    yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, ANYWHERE)
 
 
 def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
@@ -99,7 +99,7 @@ def is_typo(wrong: str, right: str, known: LabelColumn) -> bool:
     return wrong.lower() == right.lower() or bool(get_close_matches(wrong, [right], cutoff=0.7))
 
 
-def _label_node(site: Site, key: str, value: str) -> Iterator[Change]:
+def _label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
     if key.startswith(OWN_NAMES) or key in RENAMED:
         return
     node = site.cycle.view.nodes.objects[site.at]
@@ -110,7 +110,7 @@ def _label_node(site: Site, key: str, value: str) -> Iterator[Change]:
         return replace(found, metadata=replace(found.metadata, labels={**found.metadata.labels, key: value}))
 
     instead = f" instead of {before}" if before is not None else ""
-    yield Change(
+    yield Fix(
         "LabelNode",
         (name, key, value),
         f"label node {name} with {key}={value}{instead}",
@@ -124,12 +124,12 @@ def _label_node(site: Site, key: str, value: str) -> Iterator[Change]:
 # -- required terms of the node affinity -----------------------------------------------------------------------------
 
 
-def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Change]:
+def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Fix]:
     pod = site.trial.pod
     for number, lacks in enumerate(fact.terms):
         if lacks:
             yield from _term(site, number, lacks[0])
-    yield Change(
+    yield Fix(
         "SoftenNodeAffinity",
         "all",
         "prefer the nodes of its required node affinity instead of requiring them",
@@ -140,7 +140,7 @@ def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Change]:
     )
 
 
-def _term(site: Site, number: int, wanted: Wanted) -> Iterator[Change]:
+def _term(site: Site, number: int, wanted: Wanted) -> Iterator[Fix]:
     """The first thing that the node lacks of a term."""
     pod, nodes = site.trial.pod, site.cycle.view.nodes
     if wanted.field:
@@ -149,7 +149,7 @@ def _term(site: Site, number: int, wanted: Wanted) -> Iterator[Change]:
     for right in near_keys(wanted.key, nodes):
         text = f"require the label {right} instead of {wanted.key}"
         edits = on_pod(pod, _with_requirement(number, old, replace(old, key=right)))
-        yield Change("CorrectNodeAffinity", (number, wanted.key, right), text, "author", edits, CORRECT)
+        yield Fix("CorrectNodeAffinity", (number, wanted.key, right), text, "author", edits, CORRECT)
     if wanted.operator == "In" and wanted.found is not None:
         column = nodes.label(wanted.key)
         near = next((value for value in wanted.values if is_typo(value, wanted.found, column)), "")
@@ -161,12 +161,12 @@ def _term(site: Site, number: int, wanted: Wanted) -> Iterator[Change]:
         kind, cost, weakens = (
             ("CorrectNodeAffinity", CORRECT, "") if near else ("WidenNodeAffinity", DROP - 1, ANYWHERE)
         )
-        yield Change(kind, (number, wanted.key, values), text, "author", edits, cost, weakens)
+        yield Fix(kind, (number, wanted.key, values), text, "author", edits, cost, weakens)
     if wanted.operator == "In" and wanted.values:
         yield from _label_node(site, wanted.key, wanted.values[0])
     text = f"do not require {_in_words(wanted)} of nodes"
     edits = on_pod(pod, _with_requirement(number, old, None))
-    yield Change("DropNodeAffinity", (number, old.key, old.operator, old.values), text, "author", edits, DROP, ANYWHERE)
+    yield Fix("DropNodeAffinity", (number, old.key, old.operator, old.values), text, "author", edits, DROP, ANYWHERE)
 
 
 def _in_words(wanted: Wanted) -> str:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from kschedctl.scheduler.facts import TopologyLabelMissing
-from kschedctl.studies.remedies.changes import Change, on_pod
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import near_keys
 
 CORRECT, SOFTEN = 10, 55
@@ -24,7 +24,7 @@ WORDS = {
 }
 
 
-def terms(site: Site, refusal: Refusal) -> Iterator[Change]:
+def terms(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """Each required term preferred instead, or with a topology that nodes have."""
     pod = site.trial.pod
     for field, (kind, words, weakens) in WORDS.items():
@@ -33,7 +33,7 @@ def terms(site: Site, refusal: Refusal) -> Iterator[Change]:
                 yield from _other_key(site, field, place, term)
             text = f"prefer to {words} pods instead of requiring it (term {place + 1}, {term.topology_key})"
             edits = on_pod(pod, _softened(field, place))
-            yield Change(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
+            yield Fix(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
 
 
 def _known(site: Site, key: str) -> bool:
@@ -46,11 +46,11 @@ def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
     return own.required_during_scheduling_ignored_during_execution if own else ()
 
 
-def _other_key(site: Site, field: str, place: int, term: PodAffinityTerm) -> Iterator[Change]:
+def _other_key(site: Site, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
     for right in near_keys(term.topology_key, site.cycle.view.nodes):
         text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = on_pod(site.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
-        yield Change("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT)
+        yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT)
 
 
 def _with_term(field: str, place: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, Pod
 from kschedctl.snapshot.pod_info import HostPort
-from kschedctl.studies.remedies.changes import Change, on_pod
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
 OTHER_PORT, NO_PORT = 20, 30
 LAST_PORT = 65535
 
 
-def free_ports(site: Site, refusal: Refusal) -> Iterator[Change]:
+def free_ports(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The next port that no pod of the cluster holds, and no host port at all, for each that the node has not free."""
     view, row = site.cycle.view, site.at
     there = [port for position in view.pods_on(row) for port in view.pods.infos[view.pods.info[position]].host_ports]
@@ -35,7 +35,7 @@ def _next_free(site: Site, port: HostPort) -> int:
     return next((number for number in range(port.port + 1, LAST_PORT + 1) if number not in taken), 0)
 
 
-def _with_port(site: Site, port: HostPort, new: int) -> Change:
+def _with_port(site: Site, port: HostPort, new: int) -> Fix:
     def in_container(container: Container) -> Container:
         ports = tuple(
             replace(each, host_port=new)
@@ -53,4 +53,4 @@ def _with_port(site: Site, port: HostPort, new: int) -> Change:
     text = f"use host port {new} instead of {port.port}" if new else f"do without host port {port.port}"
     edits = on_pod(site.trial.pod, change)
     kind = "OtherHostPort" if new else "DropHostPort"
-    return Change(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)
+    return Fix(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)

@@ -12,15 +12,15 @@ from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_scalar
 from kschedctl.scheduler.facts import Insufficient
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.remedies.changes import Change, on_pod
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
 LOWER, WHOLE = 30, 60
 """The cost of asking for a little less, and what is added for asking for nothing at all."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
 
 
-class Asked(NamedTuple):
+class OwnRequest(NamedTuple):
     """A container's request; ``field`` and ``place`` say where it stands in the pod's spec."""
 
     field: str
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     amount: int
 
 
-def lower(site: Site, refusal: Refusal) -> Iterator[Change]:
+def lower(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """One container's request of the resource lowered by what the node is short of."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.free <= 0:
@@ -40,12 +40,14 @@ def lower(site: Site, refusal: Refusal) -> Iterator[Change]:
             yield _lowered(site, asked, fact.resource, new)
 
 
-def _asked(pod: Pod, resource: str) -> list[Asked]:
+def _asked(pod: Pod, resource: str) -> list[OwnRequest]:
     found = []
     for field in ("containers", "init_containers"):
         for place, container in enumerate(getattr(pod.spec, field)):
             if resource in container.resources.requests:
-                found.append(Asked(field, place, container, _amount(container.resources.requests[resource], resource)))
+                found.append(
+                    OwnRequest(field, place, container, _amount(container.resources.requests[resource], resource))
+                )
     return found
 
 
@@ -54,7 +56,7 @@ def _amount(written: str | float, resource: str) -> int:
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
-def _largest(site: Site, asked: Asked, fact: Insufficient) -> str:
+def _largest(site: Site, asked: OwnRequest, fact: Insufficient) -> str:
     """The largest request of this container with which the pod fits, as people write it; empty for none."""
     short = fact.requested - fact.free
     without = _total(site, asked, fact.resource, "0")
@@ -65,7 +67,7 @@ def _largest(site: Site, asked: Asked, fact: Insufficient) -> str:
     return new if new and _total(site, asked, fact.resource, new) <= fact.free else ""
 
 
-def _total(site: Site, asked: Asked, resource: str, new: str) -> int:
+def _total(site: Site, asked: OwnRequest, resource: str, new: str) -> int:
     """What the pod asks for with another request of this container."""
     pod = _with_request(site.trial.pod, asked, resource, new)
     return PodInfo(pod, site.cycle.view.settings.requests).incoming_requests.get(resource, 0)
@@ -93,7 +95,7 @@ def written(amount: int, resource: str, before: str) -> str:
     return f"{amount // size}{name}"
 
 
-def _with_request(pod: Pod, asked: Asked, resource: str, new: str) -> Pod:
+def _with_request(pod: Pod, asked: OwnRequest, resource: str, new: str) -> Pod:
     containers = list(getattr(pod.spec, asked.field))
     container = containers[asked.place]
     own: ResourceRequirements = container.resources
@@ -110,10 +112,10 @@ def _overcommits(resource: str) -> bool:
     return not is_scalar(resource)
 
 
-def _lowered(site: Site, asked: Asked, resource: str, new: str) -> Change:
+def _lowered(site: Site, asked: OwnRequest, resource: str, new: str) -> Fix:
     before = asked.container.resources.requests[resource]
     left = _amount(new, resource) / asked.amount
     text = f"ask for {new} of {resource} instead of {before} in container {asked.container.name}"
     edits = on_pod(site.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
-    return Change("LowerRequest", target, text, "author", edits, LOWER + round(WHOLE * (1 - left)))
+    return Fix("LowerRequest", target, text, "author", edits, LOWER + round(WHOLE * (1 - left)))

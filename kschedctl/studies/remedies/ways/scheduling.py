@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.studies.explain import with_priority_class
-from kschedctl.studies.remedies.changes import Change, on_pod
+from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.trials import PREEMPTS
 
@@ -16,7 +16,7 @@ OTHER_SCHEDULER, RAISE = 15, 50
 SYSTEM = "system-"
 
 
-def served(site: Site) -> Iterator[Change]:
+def served(site: Site) -> Iterator[Fix]:
     """The names that this scheduler's profiles serve, for a pod that asks for another."""
     trial = site.trial
     if trial.framework is not None or trial.cycle is not None:
@@ -25,14 +25,14 @@ def served(site: Site) -> Iterator[Change]:
         edits = on_pod(trial.pod, _asking(name))
         before = trial.pod.spec.scheduler_name
         text = f"ask for scheduler {name} instead of {before}"
-        yield Change("OtherScheduler", name, text, "author", edits, OTHER_SCHEDULER)
+        yield Fix("OtherScheduler", name, text, "author", edits, OTHER_SCHEDULER)
 
 
 def _asking(name: str) -> Callable[[Pod], Pod]:
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=name))
 
 
-def more_important(site: Site) -> Iterator[Change]:
+def more_important(site: Site) -> Iterator[Fix]:
     """The classes above the pod's own, the least important first; also one that lets it preempt where its own does not.
 
     Classes of the system are left out: they are for what clusters cannot do without.
@@ -55,4 +55,4 @@ def more_important(site: Site) -> Iterator[Change]:
 
         text = f"use PriorityClass {name} ({each.value:,} instead of {own:,})"
         edits = on_pod(pod, change)
-        yield Change(PREEMPTS, name, text, "author", edits, RAISE + place, "it goes before pods of lower priority")
+        yield Fix(PREEMPTS, name, text, "author", edits, RAISE + place, "it goes before pods of lower priority")

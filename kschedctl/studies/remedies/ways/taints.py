@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import UNSCHEDULABLE, find_untolerated
-from kschedctl.studies.remedies.changes import Change, on_node, on_pod
-from kschedctl.studies.remedies.targets import Refusal, Site
+from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
 OF_CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 SET_BY_KUBERNETES = "node.kubernetes.io/"
@@ -18,11 +18,11 @@ IN_PROVIDERS = "node.cloudprovider.kubernetes.io/"
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 25, 35
 
 
-def cordoned(site: Site, refusal: Refusal) -> Iterator[Change]:
+def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The node's own mark and the taint that comes with it."""
     node = site.cycle.view.nodes.objects[site.at]
     name = node.metadata.name
-    yield Change(
+    yield Fix(
         "Uncordon",
         name,
         f"uncordon node {name}",
@@ -39,7 +39,7 @@ def _uncordoned(node: Node) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=kept))
 
 
-def tainted(site: Site, refusal: Refusal) -> Iterator[Change]:
+def tainted(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The first taint that the pod does not tolerate; the next ones are seen when that one is out of the way."""
     node = site.cycle.view.nodes.objects[site.at]
     taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, frozenset(("NoSchedule", "NoExecute")))
@@ -54,14 +54,14 @@ def tainted(site: Site, refusal: Refusal) -> Iterator[Change]:
         yield _untaint(node, taint)
 
 
-def _tolerate(site: Site, taint: Taint) -> Change:
+def _tolerate(site: Site, taint: Taint) -> Fix:
     made = Toleration(taint.key, "Equal", taint.value, taint.effect) if taint.value else _exists(taint)
 
     def change(pod: Pod) -> Pod:
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, made)))
 
     text = f"tolerate the taint {taint}"
-    return Change("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakened_by(taint))
+    return Fix("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakened_by(taint))
 
 
 def _exists(taint: Taint) -> Toleration:
@@ -79,7 +79,7 @@ def weakened_by(taint: Taint) -> str:
     return ""
 
 
-def _corrected(site: Site, taint: Taint) -> Iterator[Change]:
+def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
     """A toleration of that key that asks for another value or effect than the taint has."""
     own: Sequence[Toleration] = site.cycle.info.spec.tolerations
     for place, toleration in enumerate(own):
@@ -94,17 +94,17 @@ def _corrected(site: Site, taint: Taint) -> Iterator[Change]:
 
         text = f"let the toleration of {toleration.key} be for the taint {taint}"
         edits = on_pod(site.trial.pod, change)
-        yield Change("Tolerate", (place, taint), text, "author", edits, TYPO, weakened_by(taint))
+        yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, weakened_by(taint))
 
 
-def _untaint(node: Node, taint: Taint) -> Change:
+def _untaint(node: Node, taint: Taint) -> Fix:
     name = node.metadata.name
 
     def change(found: Node) -> Node:
         kept = tuple(t for t in found.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
         return replace(found, spec=replace(found.spec, taints=kept))
 
-    return Change(
+    return Fix(
         "RemoveTaint",
         (name, taint),
         f"take the taint {taint} off node {name}",
