@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 
 SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 

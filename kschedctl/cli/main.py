@@ -24,6 +24,7 @@ from kschedctl.errors import KschedctlError, without_user
 
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
+    "remedies": "Which smallest changes would let this pod schedule?",
     "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
     "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
     "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",

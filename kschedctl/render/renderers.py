@@ -9,7 +9,7 @@ from typing import Any
 
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 
 PAGES = {
     "Explanation": "pages.explanation:explanation_page",
@@ -29,6 +29,7 @@ PAGES = {
     "Failures": "pages.failures:failures_page",
     "WhatIf": "pages.whatif:whatif_page",
     "Answers": "pages.answers:answers_page",
+    "Remedies": "pages.remedies:remedies_page",
 }
 """The kind of a document -> the module and function that make its page."""
 
@@ -82,6 +83,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "name": _data("names:pod_names"),
     "jsonpath": _template("templates:jsonpath"),
     "custom-columns": _template("templates:custom_columns"),
+    "patch": lambda document, style: _load("patch:to_patch")(document),
     "sarif": _of_findings("sarif:to_sarif"),
     "junit": _of_findings("junit:to_junit"),
     "github": _of_findings("github:to_github"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kschedctl.reports.explanation import Document, Elimination
+from kschedctl.reports.document import Document
+from kschedctl.reports.explanation import Elimination
 from kschedctl.reports.simulation import Headroom, Spread
 from kschedctl.reports.unknown import UnknownKind
 

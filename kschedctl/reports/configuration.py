@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 
 
 class EffectivePlugin(Document, frozen=True):

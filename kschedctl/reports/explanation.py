@@ -5,21 +5,10 @@ The JSON Schema is ``kschedctl/reports/schemas/explanation.json``.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
+from kschedctl.reports.document import Document
+from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.facts import AnyFact
-
-
-class Document(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of all report structs: camelCase in documents, immutable."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as plain data."""
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return plain
 
 
 class StatusReport(Document, frozen=True):
@@ -201,6 +190,8 @@ class Explanation(Document, frozen=True):
     ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
     ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
     then those within reach that lack least; ``groups``: the refused ones by what refuses them.
+    ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
+    of them cannot exist; both only where they were asked for.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     """
 
@@ -236,5 +227,7 @@ class Explanation(Document, frozen=True):
     volumes: dict[str, VolumesReport] = {}
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     preemption: PreemptionReport | None = None
+    remedies: tuple[Remedy, ...] = ()
+    impossible: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.explanation import Document, Explanation
+from kschedctl.reports.document import Document
+from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.unknown import UnknownKind
 
 FINE = ("Schedulable", "Bound", "Finished")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
 
 LEVELS = ("error", "warning", "note")

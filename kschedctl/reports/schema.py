@@ -15,12 +15,14 @@ from kschedctl.reports.answers import Answers
 from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
-from kschedctl.reports.explanation import Document, Explanation
+from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.remedies import Remedies
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.version import Version
@@ -42,6 +44,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "drain": Drain,
     "failures": Failures,
     "whatif": WhatIf,
+    "remedies": Remedies,
     "answers": Answers,
     "version": Version,
     "version-changes": VersionChanges,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
 
 

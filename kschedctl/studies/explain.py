@@ -56,24 +56,30 @@ def explain(
     With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. Raises UsageError
     when there is no such pod or class, InputError and ConfigurationError for what cannot be read.
     """
-    scheduler = Scheduler(cluster)
+    asked = stand_in_of(Scheduler(cluster), pod)
+    return explain_stand_in(asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class)))
+
+
+def stand_in_of(scheduler: Scheduler, pod: PodReference) -> StandIn:
+    """The pod that is asked about. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
-        asked = _of_manifest(scheduler, pod)
-    else:
-        asked = StandIn(scheduler, find_pod(scheduler, pod))
-    return explain_stand_in(asked, as_if_priority=as_if_priority, as_if_priority_class=as_if_priority_class)
+        return _of_manifest(scheduler, pod)
+    return StandIn(scheduler, find_pod(scheduler, pod))
 
 
-def explain_stand_in(
-    asked: StandIn, *, as_if_priority: int | None = None, as_if_priority_class: str = ""
-) -> Explanation:
-    """Explain a pod, or the one that stands for a workload; see ``explain``."""
+def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
+    """The pod with another priority. Raises UsageError when there is no such class."""
     found = asked.pod
     if as_if_priority_class:
         found = with_priority_class(found, as_if_priority_class, asked.scheduler.cluster)
     if as_if_priority is not None:
         found = replace(found, spec=replace(found.spec, priority=as_if_priority))
-    return replace(explain_pod(asked.scheduler, found), stands_for=asked.note)
+    return found
+
+
+def explain_stand_in(asked: StandIn) -> Explanation:
+    """Explain a pod, or the one that stands for a workload."""
+    return replace(explain_pod(asked.scheduler, asked.pod), stands_for=asked.note)
 
 
 def explanations(reports: Sequence[Explanation]) -> Explanations:

@@ -14,7 +14,7 @@ from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT
 from kschedctl.render.page import UNFOLDED, Style
 from kschedctl.render.printable import printable
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.explanation import Document
+from kschedctl.reports.document import Document
 
 DOCUMENTS = pytest.mark.parametrize("document", [HOSTILE_REPORT, HOSTILE_PENDING], ids=["explanation", "pending"])
 

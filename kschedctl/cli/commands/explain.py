@@ -31,8 +31,9 @@ from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.edits.cluster_edits import added
-from kschedctl.studies.explain import as_events, explain_stand_in, explanations
+from kschedctl.studies.explain import as_events, as_if, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
+from kschedctl.studies.remedies.remedies import with_remedies
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -61,6 +62,9 @@ def explain(
     priority_class: Annotated[
         str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
     ] = "",
+    no_remedies: Annotated[
+        bool, typer.Option("--no-remedies", help="Do not search for the changes that would let it schedule.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("-w", "--watch", help="Keep watching the live cluster; answer again when it changes.")
     ] = False,
@@ -74,15 +78,18 @@ def explain(
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
-    question = _Question(source, scope, tuple(pods or ()), as_if)
+    question = _Question(source, scope, tuple(pods or ()), as_if, not no_remedies)
+    return _ask(question, view, watch)
 
+
+def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     def answer(inquiry: Inquiry) -> Answer:
         return _answer(question.report(inquiry), view)
 
     if watch:
-        return watched(source, scope, lambda cluster: answer(Inquiry(cluster)))
+        return watched(question.source, question.scope, lambda cluster: answer(Inquiry(cluster)))
     pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
-    return answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone))
+    return answer(read_inquiry(question.source, question.scope.namespace, pods_alone=pods_alone))
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,7 @@ class _Question:
     scope: Scope
     words: tuple[str, ...]
     as_if: dict[str, Any]
+    remedies: bool
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
@@ -110,8 +118,13 @@ class _Question:
 
     def _explained(self, found: Sequence[StandIn]) -> Explanation | Explanations:
         name = self.scope.scheduler_name
-        reports = [as_events(explain_stand_in(_asking(each, name), **self.as_if)) for each in found]
+        reports = [self._one(_asking(each, name)) for each in found]
         return reports[0] if len(reports) == 1 else explanations(reports)
+
+    def _one(self, asked: StandIn) -> Explanation:
+        asked = asked._replace(pod=as_if(asked, **self.as_if))
+        report = as_events(explain_stand_in(asked))
+        return with_remedies(report, asked) if self.remedies else report
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.preemption import preemption_section
+from kschedctl.render.pages.remedies import remedies_section
 from kschedctl.render.pages.reservations import reservations_section
 from kschedctl.render.pages.scores import scores_section
 from kschedctl.render.pages.sections import (
@@ -34,6 +35,23 @@ from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, N
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
 GROUPS_SHOWN = 10
+TOLD_BETTER = frozenset(
+    [
+        "AskForLess",
+        "CompareLabels",
+        "MakeRoom",
+        "ChangeOneOfThem",
+        "Uncordon",
+        "Tolerate",
+        "DropHostPort",
+        "KeepApartLess",
+        "CompareTerms",
+        "FillEmptierDomains",
+        "LabelDomains",
+        "CorrectNodeName",
+    ]
+)
+"""The advice that says in general what remedies say exactly."""
 FOR_GOOD = "UnschedulableAndUnresolvable"
 TONES = {"Schedulable": Tone.GOOD, "Unschedulable": Tone.BAD, "Error": Tone.BAD}
 
@@ -51,7 +69,9 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *scores_section(report, style),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
-        *advice_section(report.advice),
+        *remedies_section(report.remedies, report.impossible, style),
+        *([paragraph("kschedctl remedies tells how each is made, and more of them")] if report.remedies else ()),
+        *advice_section([each for each in report.advice if not (report.remedies and each.kind in TOLD_BETTER)]),
     )
 
 

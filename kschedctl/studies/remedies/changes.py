@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster
+from kschedctl.studies.remedies.kinds import KINDS
 
 By = Literal["author", "operator"]
 
@@ -48,6 +49,8 @@ class Fix:
     ``kind`` is the word by which people choose among changes. ``target``: what, and to what; two changes of one kind
     and target are the same. ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given
     up, empty for none. ``commands``: how an operator makes it; what it does to the asked pod is told by its patch.
+    ``variant_of``: the best of the fixes of one kind that are variants of the same stands for all; without it a fix is
+    its own. ``where``: what tells it from the others then, the name of a node or pod.
     """
 
     kind: str
@@ -58,6 +61,16 @@ class Fix:
     cost: int
     weakens: str = ""
     commands: tuple[str, ...] = ()
+    variant_of: Hashable = None
+    where: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.kind in KINDS, self.kind
+
+    @property
+    def family(self) -> tuple[str, Hashable]:
+        """The same for all variants."""
+        return self.kind, self.target if self.variant_of is None else self.variant_of
 
     @property
     def name(self) -> tuple[str, Hashable]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 Operation = dict[str, Any]
 
 
@@ -52,6 +54,11 @@ def _items(before: list[Any], after: list[Any], path: str) -> Iterator[Operation
         yield {"op": "remove", "path": f"{path}/{place}"}
     for place in range(start, len(after) - end):
         yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
+
+
+def plain(found: msgspec.Struct) -> Any:
+    """A typed object as its document: what is at its default is left out."""
+    return msgspec.json.decode(msgspec.json.encode(found))
 
 
 def escaped(key: str) -> str:

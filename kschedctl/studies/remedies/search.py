@@ -16,6 +16,27 @@ Ways = Callable[[Site], Iterable[Fix]]
 MOST_TRIALS = 2000
 
 
+@dataclass(frozen=True)
+class RemedyWishes:
+    """Sets of up to ``max_changes``; where there are ``smallest`` ones none that is larger.
+
+    ``by``: made by this one alone, empty for anybody. ``only`` and ``without``: kinds of changes; no ``only``: all.
+    """
+
+    max_changes: int = 3
+    smallest: bool = False
+    by: str = ""
+    only: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+
+    def allow(self, fix: Fix) -> bool:
+        return self.considers(fix.kind, fix.by)
+
+    def considers(self, kind: str, by: str) -> bool:
+        """Whether fixes of a kind that this one makes are wished for."""
+        return self.by in ("", by) and kind not in self.without and (not self.only or kind in self.only)
+
+
 @dataclass
 class RemedySearch:
     """``everywhere``: changes that do not depend on a node. ``exhausted``: nothing was left out for want of time."""
@@ -23,18 +44,19 @@ class RemedySearch:
     trials: Trials
     ways: Ways
     everywhere: Ways
+    wishes: RemedyWishes
     seconds: float = 5.0
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
 
-    def run(self, most: int, *, enough: bool = False) -> list[RemedyTrial]:
-        """All minimal sets of up to so many changes; where the smallest are ``enough``, none that is larger."""
+    def run(self) -> list[RemedyTrial]:
+        """All minimal sets that are wished for."""
         self._until = time.monotonic() + self.seconds
-        for size in range(1, most + 1):
+        for size in range(1, self.wishes.max_changes + 1):
             seen: set[tuple[frozenset[Fix], int | None]] = set()
             for site in self._starts(self.trials.base, size):
                 self._extend(site, size, seen)
-            if enough and self.found:
+            if self.wishes.smallest and self.found:
                 break
         return self.found
 
@@ -50,7 +72,7 @@ class RemedySearch:
             return
         seen.add(here)
         for change in (self.everywhere if site.row is None else self.ways)(site):
-            if change in site.trial.changes or _of_new_object(change, site.trial):
+            if change in site.trial.changes or _of_new_object(change, site.trial) or not self.wishes.allow(change):
                 continue
             if self._over():
                 return

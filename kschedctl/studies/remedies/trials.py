@@ -76,6 +76,11 @@ class Trials:
             self._known[name] = self._replay(asked)
         return self._known[name]
 
+    def singles(self, kind: str) -> list[RemedyTrial]:
+        """What was tried of single changes of a kind."""
+        alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
+        return [trial for trial in alone if trial.changes[0].kind == kind]
+
     def read(self, key: ObjectKey) -> Struct | None:
         """An object as it was read."""
         return self._as_read if key == self.key else self._read(key)

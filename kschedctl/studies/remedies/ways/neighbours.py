@@ -99,6 +99,8 @@ def _moved(site: Site, position: Position) -> Iterator[Fix]:
         MOVE,
         f"evicts {pod.key}",
         commands=(f"kubectl cordon {here}", selector, f"kubectl uncordon {here}"),
+        variant_of="pod",
+        where=pod.key,
     )
 
 
@@ -140,6 +142,8 @@ def _fewer(site: Site, position: Position) -> Iterator[Fix]:
         FEWER,
         f"{owner} runs with one replica fewer",
         commands=(first, scale),
+        variant_of=owner,
+        where=pod.key,
     )
 
 

@@ -45,7 +45,7 @@ def _like(site: Site, model: Node) -> Fix:
             edits.append(_daemon(pod, new))
     pool = pool_of(model)
     text = f"add a node like {name}{f' (pool {pool})' if pool else ''}"
-    return Fix("AddNode", name, text, "operator", tuple(edits), ADD_NODE)
+    return Fix("AddNode", name, text, "operator", tuple(edits), ADD_NODE, variant_of="node", where=f"like {name}")
 
 
 def _copy(found: CSINode) -> ObjectEdit:

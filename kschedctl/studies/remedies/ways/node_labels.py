@@ -116,8 +116,11 @@ def _label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
         f"label node {name} with {key}={value}{instead}",
         "operator",
         on_node(node, change),
-        LABEL + 5 * (before is not None),
+        LABEL,
+        f"node {name} is no longer one with {key}={before}" if before is not None else "",
         commands=(f"kubectl label node {name} {key}={value}{' --overwrite' * (before is not None)}",),
+        variant_of=(key, value),
+        where=name,
     )
 
 

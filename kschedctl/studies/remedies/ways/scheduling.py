@@ -55,4 +55,6 @@ def more_important(site: Site) -> Iterator[Fix]:
 
         text = f"use PriorityClass {name} ({each.value:,} instead of {own:,})"
         edits = on_pod(pod, change)
-        yield Fix(PREEMPTS, name, text, "author", edits, RAISE + place, "it goes before pods of lower priority")
+        weakens = "it goes before pods of lower priority"
+        cost = RAISE + 5 * place
+        yield Fix(PREEMPTS, name, text, "author", edits, cost, weakens, variant_of="class", where=name)

@@ -30,6 +30,8 @@ def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
         on_node(node, _uncordoned),
         UNCORDON,
         commands=(f"kubectl uncordon {name}",),
+        variant_of="uncordon",
+        where=name,
     )
     yield _tolerate(site, UNSCHEDULABLE)
 
@@ -113,4 +115,6 @@ def _untaint(node: Node, taint: Taint) -> Fix:
         UNTAINT,
         "pods that do not tolerate it may then run there too",
         commands=(f"kubectl taint node {name} {taint.key}:{taint.effect}-",),
+        variant_of=taint,
+        where=name,
     )

@@ -1,0 +1,104 @@
+"""``kschedctl remedies``: which smallest changes would let this pod schedule?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli import pods as found_pods
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, with_options
+from kschedctl.cli.references import references
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import in_context
+from kschedctl.errors import UsageError
+from kschedctl.reports.explanations import FINE
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.remedies.kinds import KINDS
+from kschedctl.studies.remedies.remedies import remedies_of
+from kschedctl.studies.remedies.search import RemedyWishes
+
+EXAMPLES = (
+    "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
+    "kschedctl remedies deploy/web -n shop --by author -o patch",
+    "kschedctl remedies web -n shop --without Tolerate,DropSelector",
+    "helm template web ./web | kschedctl remedies -f - -n shop",
+)
+
+
+class Maker(StrEnum):
+    AUTHOR = "author"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class Patches(Output):
+    """The forms of remedies."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "patch")] = TABLE
+
+
+@with_options
+def remedies(
+    *,
+    source: Source,
+    scope: Scope,
+    view: Patches,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    max_changes: Annotated[
+        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Sets of up to so many changes.")
+    ] = 3,
+    by: Annotated[
+        Maker | None, typer.Option("--by", help="Only what the author of the workload, or the operator, changes.")
+    ] = None,
+    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only changes of these kinds.")] = "",
+    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="No changes of these kinds.")] = "",
+) -> Answer:
+    """Which smallest changes would let this pod schedule? Every answer was replayed first.
+
+    Of its own manifest, of nodes, of the pods in its way: the fewest and smallest first, those last that give up a
+    guarantee. No printed set has a change that could be left out. Nothing is ever executed. The kinds of changes
+    are named by --only help.
+    """
+    wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
+    words = tuple(pods or ())
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
+    asked = _asked(inquiry, source, scope, words)
+    report = remedies_of(asked, wishes)
+    return view.answer(report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided))
+
+
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> StandIn:
+    """The one pod that is asked about. Raises UsageError."""
+    scope = in_context(scope, source, inquiry.cluster)
+    if words:
+        found = subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+    else:
+        found = subjects.of_files(inquiry, scope) or [
+            StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod))
+            for pod in found_pods.pending(inquiry.cluster, scope)
+        ]
+    if len(found) != 1:
+        raise UsageError(f"remedies are about one pod, and these are {len(found):,}", hint="name one of them")
+    return found[0]
+
+
+def _kinds(text: str, option_name: str) -> frozenset[str]:
+    """Kinds of changes, in any case. Raises UsageError for one that there is not."""
+    known = {kind.lower(): kind for kind in KINDS}
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word.lower() not in known:
+            raise UsageError(
+                f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(sorted(KINDS))}"
+            )
+    return frozenset(known[word.lower()] for word in words)

@@ -1,0 +1,102 @@
+"""What would let a pod schedule: the remedies in a table, how each is made, and what cannot help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Command,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.sections import not_known_lines, not_replayed_lines
+from kschedctl.reports.remedies import Remedies, Remedy
+from kschedctl.reports.unknown import VERDICT, reasons, unless
+
+TITLE = "Remedies, each replayed"
+
+
+def remedies_page(report: Remedies, style: Style) -> Page:
+    """The pod's verdict, then the remedies and how they are made."""
+    return (
+        *_verdict(report),
+        *not_replayed_lines(report.not_replayed),
+        *not_known_lines(report.unknown),
+        *remedies_section(report.remedies, report.impossible, style),
+        *_made(report.remedies),
+        *_searched(report),
+    )
+
+
+def _verdict(report: Remedies) -> Page:
+    pod = Marked(report.pod, Tone.STRONG)
+    if report.undecided:
+        doubts = [each for each in report.unknown if each.affects == VERDICT]
+        verdict = Marked(f"{report.verdict}, {unless(doubts)}:", Tone.WARNING)
+        return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
+    tone = Tone.GOOD if report.verdict == "Schedulable" else Tone.WARNING
+    found: Page = (paragraph(pod, Marked(f"{report.verdict}:", tone), report.headline),)
+    return (*found, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else found
+
+
+def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], style: Style, title: str = TITLE) -> Page:
+    """One row a remedy, the best first; then why kinds of them cannot exist."""
+    found: Page = ()
+    if remedies:
+        columns = [Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("opens")]
+        if style.narrow:
+            columns = columns[:2]
+        rows = tuple(_row(number, remedy, style) for number, remedy in enumerate(remedies, 1))
+        found = section(title, Table(tuple(columns), rows))
+    if impossible:
+        what = "What cannot help" if remedies else "No remedy was found"
+        found = (*found, *section(what, Bullets(tuple(impossible))))
+    return found
+
+
+def _row(number: int, remedy: Remedy, style: Style) -> tuple[Cell | Stack, ...]:
+    opens = _opens(remedy)
+    cells: list[Cell] = [remedy.summary]
+    if remedy.alternatives:
+        cells.append(Marked(f"or {names(remedy.alternatives)}", Tone.FAINT))
+    if remedy.weakens:
+        cells.append(Marked(f"but {remedy.weakens}", Tone.WARNING))
+    if style.narrow:
+        cells.append(Marked(f"{remedy.by}; opens {opens}", Tone.FAINT))
+        return (f"{number}", Stack(tuple(cells)))
+    return (f"{number}", Stack(tuple(cells)), remedy.by, opens)
+
+
+def _opens(remedy: Remedy) -> str:
+    if len(remedy.opens) == 1:
+        return remedy.opens[0]
+    return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
+
+
+def _made(remedies: Sequence[Remedy]) -> Iterator[Block]:
+    """The commands of each remedy, under its number."""
+    told = [(number, remedy) for number, remedy in enumerate(remedies, 1) if remedy.commands]
+    for place, (number, remedy) in enumerate(told):
+        head = paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT))
+        commands = tuple(map(Command, remedy.commands))
+        blocks: Page = (head, *commands)
+        yield from blocks if place else section("How", *blocks)
+
+
+def _searched(report: Remedies) -> Page:
+    """That there may be more."""
+    if report.searched is None or report.searched.complete:
+        return ()
+    more = f"the search ended after {report.searched.replays:,} replays: there may be more"
+    return (paragraph(Marked("Not complete:", Tone.WARNING), more),)

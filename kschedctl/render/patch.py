@@ -1,0 +1,25 @@
+"""``-o patch``: what the author of the workload changes, as strategic merge patches, with the commands for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.errors import UsageError
+from kschedctl.render.data import to_yaml
+from kschedctl.render.printable import printable
+
+
+def to_patch(document: Any) -> str:
+    """A YAML document for each remedy, the best first; comments say what it is for. Raises UsageError."""
+    if document.kind != "Remedies":
+        raise UsageError(f"-o patch shows remedies, and this is {document.kind}", hint="-o json has everything")
+    return "---\n".join(_remedy(number, remedy) for number, remedy in enumerate(document.remedies, 1))
+
+
+def _remedy(number: int, remedy: Any) -> str:
+    said = [f"{number}: {remedy.summary} ({remedy.by}; opens {', '.join(remedy.opens)})"]
+    said += [f"but {remedy.weakens}"] if remedy.weakens else []
+    said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
+    said += [f"run: {command}" for command in remedy.commands[bool(remedy.owner_patch) :]]
+    comments = "".join(f"# {printable(line)}\n" for text in said for line in text.splitlines())
+    return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")

@@ -1,0 +1,16 @@
+"""What all documents that users see have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Document(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of all report structs: camelCase in documents, immutable."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as plain data."""
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return plain

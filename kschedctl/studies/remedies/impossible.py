@@ -1,0 +1,67 @@
+"""Why a kind of remedy cannot exist, with the figures: only what was replayed, or holds for every node there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.resource_names import CPU, alike, readable
+from kschedctl.scheduler.facts import Insufficient
+from kschedctl.studies.remedies.search import RemedySearch
+from kschedctl.studies.remedies.targets import sites
+from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial
+
+
+def impossible(search: RemedySearch) -> tuple[str, ...]:
+    """One line for each kind that nothing was found of."""
+    base = search.trials.base
+    if base.cycle is None:
+        return ()
+    kinds = {fix.kind for trial in search.found for fix in trial.changes}
+    lines = [*too_large(base)]
+    if "AddNode" not in kinds and (tried := search.trials.singles("AddNode")):
+        lines.append(f"more nodes: it fits on none of the {len(tried)} sorts of nodes that the cluster has, even empty")
+    if PREEMPTS not in kinds:
+        lines += _not_preempting(search)
+    return tuple(lines)
+
+
+def too_large(base: RemedyTrial) -> tuple[str, ...]:
+    """What is asked for and no node has, even when it is empty."""
+    seen: dict[str, Insufficient] = {}
+    for site in sites(base):
+        for refusal in site.refusals():
+            if isinstance(refusal.fact, Insufficient) and refusal.fact.nowhere:
+                seen.setdefault(refusal.fact.resource, refusal.fact)
+    return tuple(f"room: {_short(fact)}" for fact in seen.values())
+
+
+def _short(fact: Insufficient) -> str:
+    """
+    >>> _short(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
+    'no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5'
+    >>> _short(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
+    'no node offers a/b, of which 2 are asked'
+    """
+    name, asked, most = fact.resource, fact.requested, fact.largest
+    if not most:
+        return f"no node offers {name}, of which {_written(name, asked)} are asked"
+    if name == CPU:
+        have, want, short = (f"{each / 1000:g}" for each in (most, asked, asked - most))
+    else:
+        want, have, short = alike(name, asked, most, asked - most)
+    return f"no node is large enough: the largest has {have} of the {want} {name} asked, short by {short}"
+
+
+def _written(name: str, amount: int) -> str:
+    return f"{amount / 1000:g}" if name == CPU else readable(name, amount)
+
+
+def _not_preempting(search: RemedySearch) -> Iterator[str]:
+    """Why no other PriorityClass helps."""
+    if not search.wishes.considers(PREEMPTS, "author"):
+        return
+    if not search.trials.singles(PREEMPTS):
+        priority = search.trials.base.pod.spec.priority or 0
+        yield f"another PriorityClass: none above its priority of {priority:,} lets pods preempt"
+    else:
+        yield "another PriorityClass: in none of those above its own would the scheduler evict pods for it"

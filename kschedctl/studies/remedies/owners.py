@@ -1,0 +1,112 @@
+"""How people change what a pod asks for: the template of the workload that makes it, not the pod itself.
+
+Reference: Update API Objects in Place Using kubectl patch (k8s.io/docs): a strategic merge patch merges lists by the
+keys that the API defines for them and replaces the others; ``$patch: replace`` replaces one that would be merged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, TopologySpreadConstraint
+from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.studies.remedies.json_patch import plain
+
+Json = dict[str, Any]
+REPLACED = {"topologySpreadConstraints", "ports"}
+"""Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
+MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims"}
+SET_AT_ADMISSION = ("priority", "preemptionPolicy")
+ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""What admission adds to every pod, with tolerationSeconds."""
+TEMPLATES = {"CronJob": ("spec", "jobTemplate", "spec", "template")}
+
+
+class OwnerPatch(NamedTuple):
+    """What the author of the ``owner`` writes: the ``patch``; ``anew``: it cannot be patched in place."""
+
+    owner: Owner
+    patch: Json
+    anew: bool
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The command that patches; where there is none, what has to be done."""
+        kind, name = self.owner.kind.lower(), self.owner.name
+        where = f" -n {self.owner.namespace}" if self.owner.namespace else ""
+        if self.anew:
+            return (f"# {self.owner} cannot be patched in this: make it anew from its manifest with {self.text}",)
+        return (f"kubectl patch {kind}{where} {name} --type strategic -p '{_quoted(self.text)}'",)
+
+    @property
+    def text(self) -> str:
+        return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
+
+
+def _quoted(text: str) -> str:
+    """For a shell, between single quotes."""
+    return text.replace("'", "'\\''")
+
+
+def owner_patch(before: Pod, after: Pod) -> OwnerPatch:
+    """From the pod as it was read, and as it should be."""
+    owner = owner_of(before)
+    old, new = _template(before), _template(after)
+    patch: Any = _merge(old, new)
+    path = () if owner.kind == "Pod" else TEMPLATES.get(owner.kind, ("spec", "template"))
+    for part in reversed(path):
+        patch = {part: patch}
+    only_tolerations = set(patch) == {"spec"} and set(patch["spec"]) == {"tolerations"}
+    anew = owner.kind == "Job" or (owner.kind == "Pod" and not only_tolerations)
+    return OwnerPatch(owner, patch, anew)
+
+
+def _template(pod: Pod) -> Json:
+    """What of the pod stands in its template."""
+    spec = pod.spec
+    written = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
+    own = tuple(map(_as_written, spec.topology_spread_constraints))
+    found: Json = plain(replace(spec, tolerations=written, topology_spread_constraints=own))
+    for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
+        found.pop(field, None)
+    return {"spec": found}
+
+
+def _as_written(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
+    """Without what the API server adds to the selector for matchLabelKeys."""
+    selector = constraint.label_selector
+    if selector is None or not constraint.match_label_keys:
+        return constraint
+    kept = tuple(e for e in selector.match_expressions if e.key not in constraint.match_label_keys)
+    return replace(constraint, label_selector=replace(selector, match_expressions=kept))
+
+
+def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """The strategic merge patch from one to the other: null for what goes."""
+    found: Json = {}
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found[key] = _merge(old, new)
+        elif key in MERGED_BY_NAME and isinstance(old, list) and isinstance(new, list):
+            found[key] = _by_name(old, new)
+        elif key in REPLACED and isinstance(new, list):
+            found[key] = [{"$patch": "replace"}, *new]
+        else:
+            found[key] = new
+    return found
+
+
+def _by_name(before: list[Json], after: list[Json]) -> list[Json]:
+    known = {each["name"]: each for each in before}
+    changed = [each for each in after if known.get(each["name"]) != each]
+    gone: list[Json] = [
+        {"name": name, "$patch": "delete"} for name in known if name not in {each["name"] for each in after}
+    ]
+    return [{"name": each["name"], **_merge(known.get(each["name"], {}), each)} for each in changed] + gone

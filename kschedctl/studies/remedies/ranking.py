@@ -1,0 +1,43 @@
+"""The order of remedies, and which of those that are alike is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+from kschedctl.studies.remedies.trials import RemedyTrial
+
+
+class Ranked(NamedTuple):
+    """A set of changes that works, and the names of where the same would do as well."""
+
+    trial: RemedyTrial
+    alternatives: tuple[str, ...] = ()
+
+
+def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
+    """The best first; of those that do the same elsewhere, or more than the least of them, the best alone."""
+    alike: dict[Hashable, list[RemedyTrial]] = {}
+    for trial in sorted(found, key=_rank):
+        alike.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
+    return [Ranked(first, _elsewhere(first, others)) for first, *others in alike.values()]
+
+
+def _rank(trial: RemedyTrial) -> tuple[bool, int, int, bool, int, str]:
+    """What weakens nothing comes first; then the fewer and the smaller changes, the author's, those that open more."""
+    fixes = trial.changes
+    return (
+        any(fix.weakens for fix in fixes),
+        len(fixes),
+        sum(fix.cost for fix in fixes) + len(trial.victims),
+        any(fix.by == "operator" for fix in fixes),
+        -len(trial.opens),
+        " ".join(fix.text for fix in fixes),
+    )
+
+
+def _elsewhere(first: RemedyTrial, others: Iterable[RemedyTrial]) -> tuple[str, ...]:
+    """What tells the others from the first, where they are the same done elsewhere."""
+    own = {fix.where for fix in first.changes}
+    names = (" and ".join(fix.where for fix in other.changes if fix.where not in own) for other in others)
+    return tuple(dict.fromkeys(filter(None, names)))
