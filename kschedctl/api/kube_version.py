@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
 from kschedctl.errors import ConfigurationError
@@ -53,6 +54,7 @@ class KubeVersion(NamedTuple):
 NEWEST = KubeVersion(NEWEST_MINOR)
 
 
+@cache
 def reaches(version: KubeVersion, since: str) -> bool:
     """Whether a version has what came with a release, or with the first of several that it was brought back to.
 

@@ -14,6 +14,8 @@ from kschedctl.api.quantity import Quantity, parse
 
 DeviceId = tuple[str, str, str]
 """Driver, pool, device."""
+PoolId = tuple[str, str]
+"""Driver and name."""
 Quantities = dict[str, Quantity]
 
 
@@ -29,17 +31,12 @@ class AllocatedState:
         """Whether anybody has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
-    def marks(self, devices: Iterable[DeviceId]) -> tuple[tuple[int, object], ...]:
-        """The positions of those of the devices that anybody has, each with its mark."""
-        dedicated, shared, consumed = self.dedicated, self.shared, self.consumed
-        held = [(i, d) for i, d in enumerate(devices) if d in dedicated or d in shared or d in consumed]
-        return tuple([(i, self.mark(device)) for i, device in held])
-
     def mark(self, device: DeviceId) -> object:
         """What of the state matters for this device, in a form to compare; None for a device that nobody has."""
         if not self.holds(device):
             return None
-        consumed = tuple(sorted((name, str(amount)) for name, amount in self.consumed.get(device, {}).items()))
+        amounts = self.consumed.get(device)
+        consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items())) if amounts else ()
         return device in self.dedicated, device in self.shared, consumed
 
 
@@ -54,18 +51,21 @@ class Holding(NamedTuple):
 class Claims:
     """The ResourceClaims of a fork ``by_name``, ``namespace/name``, and what they hold, kept up to date.
 
-    ``changed``: the pools of the devices that were taken or freed since, in order. Without ``shares``
-    (DRAConsumableCapacity) each claim takes its whole device.
+    ``marks``: by pool, a number for each device that anybody has, the same for equal marks. ``changed``: the pools of
+    the devices that were taken or freed since, in order. Without ``shares`` (DRAConsumableCapacity) each claim takes
+    its whole device.
     """
 
     def __init__(self, claims: Iterable[ResourceClaim], shares: bool) -> None:
         self.shares = shares
         self.by_name: dict[str, ResourceClaim] = {}
         self.state = AllocatedState()
-        self.changed: list[tuple[str, str]] = []
+        self.marks: dict[PoolId, dict[DeviceId, int]] = {}
+        self._mark_numbers: dict[object, int] = {}
+        self.changed: list[PoolId] = []
         self._holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = {}
         for claim in claims:
-            self._take(claim)
+            self._take(f"{claim.metadata.namespace}/{claim.metadata.name}", claim)
         for device in self._holders:
             self._tell(device)
 
@@ -76,45 +76,52 @@ class Claims:
         other.state = AllocatedState(
             set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
         )
-        other._holders = dict(self._holders)
+        other.marks = {pool: dict(marks) for pool, marks in self.marks.items()}
+        other._holders, other._mark_numbers = dict(self._holders), dict(self._mark_numbers)
         return other
 
     def replaced(self, kind: str, found: Struct) -> None:
         """A claim came into the place of the one of its name."""
         if isinstance(found, ResourceClaim):
-            devices = dict.fromkeys((*self._leave(found), *self._take(found)))
+            name = f"{found.metadata.namespace}/{found.metadata.name}"
+            devices = dict.fromkeys((*self._leave(name), *self._take(name, found)))
             for device in devices:
                 self._tell(device)
-            self.changed.extend(device[:2] for device in devices)
+            self.changed.extend([device[:2] for device in devices])
 
-    def _take(self, claim: ResourceClaim) -> list[DeviceId]:
+    def _take(self, name: str, claim: ResourceClaim) -> list[DeviceId]:
         """Note what a claim holds."""
-        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         self.by_name[name] = claim
         found = list(holdings(claim, self.shares))
         for holding in found:
             self._holders[holding.device] = (*self._holders.get(holding.device, ()), (name, holding))
         return [holding.device for holding in found]
 
-    def _leave(self, claim: ResourceClaim) -> list[DeviceId]:
+    def _leave(self, name: str) -> list[DeviceId]:
         """Forget whatever the claim of this name held."""
-        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         before = self.by_name.get(name)
-        devices = [holding.device for holding in holdings(before, self.shares)] if before is not None else []
+        if before is None or before.status.allocation is None:
+            return []
+        devices = [holding.device for holding in holdings(before, self.shares)]
         for device in devices:
             self._holders[device] = tuple(each for each in self._holders[device] if each[0] != name)
         return devices
 
     def _tell(self, device: DeviceId) -> None:
         """Say of a device in the state what its holders make of it."""
-        state, held = self.state, [holding for _, holding in self._holders[device]]
+        state, holders = self.state, self._holders[device]
         state.dedicated.discard(device)
         state.shared.discard(device)
         state.consumed.pop(device, None)
-        for holding in held:
+        for _, holding in holders:
             (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:
                 add(state.consumed.setdefault(device, {}), holding.consumed)
+        marks = self.marks.setdefault(device[:2], {})
+        if holders:
+            marks[device] = self._mark_numbers.setdefault(state.mark(device), len(self._mark_numbers))
+        else:
+            marks.pop(device, None)
 
 
 def holdings(claim: ResourceClaim, shares: bool) -> Iterator[Holding]:

@@ -16,13 +16,13 @@ from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
-from kschedctl.scheduler.dynamic_resources.allocated import DeviceId
+from kschedctl.scheduler.dynamic_resources.allocated import DeviceId, PoolId
 from kschedctl.scheduler.dynamic_resources.allowance import Allowance
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.pools import (
+    Counters,
     IndexedSlice,
     PooledDevice,
-    PoolId,
     consumption,
     with_taint_rules,
 )
@@ -37,7 +37,7 @@ class Devices:
     def __init__(self, slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule], features: Features) -> None:
         self.features = features
         self._kind_ids: dict[bytes, int] = {}
-        self._twin_ids: dict[bytes, int] = {}
+        self._twins: dict[bytes, tuple[int, int, Counters]] = {}
         self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
         self._allowance = Allowance()
         self._published, self._rules = slices, rules
@@ -118,11 +118,16 @@ class Devices:
 
     def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
         spec = piece.spec
-        seen = _encode((spec.driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+        alike = _encode((spec.driver, spec.per_device_node_selection, replace(device, name="")))
+        twin = self._twins.get(alike)
+        if twin is None:
+            twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device)
+        number, kind, consumes = twin
+        return PooledDevice(device, piece, kind, number, consumes, (spec.driver, spec.pool.name, device.name))
+
+    def _kind(self, driver: str, device: Device) -> int:
+        seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if seen not in self._kind_ids:
             for capacity in device.capacity.values():
                 parse(str(capacity.value))
-        kind = self._kind_ids.setdefault(seen, len(self._kind_ids))
-        alike = (spec.driver, spec.per_device_node_selection, replace(device, name=""))
-        twin = self._twin_ids.setdefault(_encode(alike), len(self._twin_ids))
-        return PooledDevice(device, piece, kind, twin, consumption(device), (spec.driver, spec.pool.name, device.name))
+        return self._kind_ids.setdefault(seen, len(self._kind_ids))

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.api.objects import AllocationResult, DeviceClaim, DeviceClass, Pod, ResourceClaim, ResourceClaimSpec
+from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.quantity import value
 from kschedctl.scheduler.dynamic_resources.allocator import (
     Allocation,
@@ -66,7 +66,7 @@ class Evaluation:
     """``unavailable``: by position among the claims, the nodes (N,) where an allocated claim cannot be used;
     ``unselected``: those of them that its node selector leaves out.
 
-    ``resources``: the extended resources that the pod requests, ``classes`` what backs them.
+    ``resources``: the extended resources that the pod requests.
     """
 
     inventory: Inventory
@@ -76,7 +76,6 @@ class Evaluation:
     unselected: Mapping[int, Bools]
     why_unavailable: Mapping[int, UnusableClaim]
     resources: tuple[str, ...] = ()
-    classes: Mapping[str, DeviceClass] | None = None
 
     @cached_property
     def outcomes(self) -> list[DeviceVerdict]:
@@ -91,9 +90,9 @@ class Evaluation:
         if named or any(claim.status.allocation for claim in own) or not (own or self.resources):
             return None
         containers = (*self.pod.spec.init_containers, *self.pod.spec.containers) if self.resources else ()
-        wanted = [(c.name, c.restart_policy, c.resources.requests) for c in containers]
-        key = _encode(([claim.spec for claim in own], extended is not None, self.resources, wanted))
-        found = self.inventory.kept(key, lambda: NodeAnswers(self))
+        requested = _encode([(c.name, c.restart_policy, c.resources.requests) for c in containers])
+        key = tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, requested
+        found = self.inventory.answers(key, lambda: NodeAnswers(self))
         return None if found.brought_up().failing else found
 
     def _by_itself(self) -> list[DeviceVerdict]:
@@ -117,11 +116,12 @@ class Evaluation:
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
         """The distinct refusals and the nodes (N,) that each is about. Raises PluginError."""
         try:
+            answers = self.answers
+            if answers is not None:
+                return answers.refusals()
             outcomes = self.outcomes
         except AllocationError as error:  # slices whose node selector cannot be read
             raise PluginError(str(error)) from None
-        if self.answers is not None:
-            return self.answers.refusals()
         rows: dict[tuple[Code, str], list[int]] = {}
         for row, outcome in enumerate(outcomes):
             if outcome.code is not Code.SUCCESS:
@@ -135,8 +135,8 @@ class Evaluation:
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
         allocation = self._as_on(row, outcome) if outcome.allocation else ()
-        name = self.inventory.nodes.names[row]
-        return [allocation_result(results, name, self.inventory.features) for results in allocation]
+        name, features = self.inventory.nodes.names[row], self.inventory.features
+        return [allocation_result(results, name, features) for results in allocation]
 
     def _as_on(self, row: int, outcome: DeviceVerdict) -> Allocation:
         """The devices that were found on a node that is alike for the search, as they are on another."""
@@ -144,8 +144,10 @@ class Evaluation:
             return outcome.allocation or ()
         there, here = self.inventory.visible.devices_of(outcome.row), self.inventory.visible.devices_of(row)
         return tuple(
-            tuple(result._replace(device=here[there.index(result.device)]) for result in results)
-            for results in outcome.allocation or ()
+            [
+                tuple([r._replace(device=here[there.index(r.device)]) for r in results])
+                for results in outcome.allocation or ()
+            ]
         )
 
     def scores(self, rows: Rows) -> Scores:
@@ -214,7 +216,7 @@ class Evaluation:
         offered = self.inventory.nodes.objects[row].status.allocatable
         found = []
         for name in self.resources:
-            if name in (self.classes or {}) and value(offered.get(name, 0)) == 0:
+            if name in self.inventory.classes_by_resource and value(offered.get(name, 0)) == 0:
                 found.append(name)
             elif name not in offered:
                 raise LookupError(name)
@@ -234,14 +236,15 @@ class Evaluation:
     def _for_node(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
         if claim is not self.claims.extended:
             return claim
-        requests = device_requests(self.pod, resources, self.classes or {})
+        requests = device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
     def key(self, row: int, refused: bool) -> object:
         """Equal for nodes that are alike for the search."""
-        offered = self.inventory.nodes.objects[row].status.allocatable if self.resources else {}
-        resources = tuple(str(offered.get(name)) for name in self.resources)
-        return refused, resources, self.inventory.look(row)
+        if not self.resources:
+            return refused, self.inventory.look(row)
+        offered = self.inventory.nodes.objects[row].status.allocatable
+        return refused, self.inventory.look(row), tuple(str(offered.get(name)) for name in self.resources)
 
 
 class NodeAnswers:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, Struct
-from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, Claims
+from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec, Struct
+from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, Claims, PoolId
 from kschedctl.scheduler.dynamic_resources.devices import Devices
 from kschedctl.scheduler.dynamic_resources.extended_resources import backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.pools import Counters, IndexedSlice, Pool, PooledDevice, available
+from kschedctl.scheduler.dynamic_resources.pools import (
+    Counters,
+    IndexedSlice,
+    Pool,
+    PooledDevice,
+    available,
+)
 from kschedctl.scheduler.dynamic_resources.requests import Expression
 from kschedctl.scheduler.dynamic_resources.visible import VisibleDevices
 from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
 
-KINDS_KEPT = 64
-"""Of pods whose claims ask for the same."""
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+ANSWERS_KEPT, FACTS_KEPT = 64, 4096
+"""What is said of every node, and what is small."""
 V = TypeVar("V")
 
 
@@ -44,29 +54,47 @@ class Inventory:
         shares = features.consumable_capacity
         known = self.objects.index((Claims, shares), lambda claims: Claims(claims, shares), "ResourceClaim")
         self.reservations = known.copy()
-        self._latest: tuple[PodInfo, float, Any] | None = None
-        self._kept: dict[bytes, Any] = {}
+        self._latest: tuple[PodInfo | None, dict[Hashable, Any]] = None, {}
+        self._answers: dict[Hashable, Any] = {}
+        self._facts: dict[Hashable, Any] = {}
+        self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._held: dict[PoolId, dict[Pool, object]] = {}
 
     def replaced(self, kind: str, found: Struct) -> None:
         """An object of the fork was replaced."""
         if kind == "ResourceClaim":
+            before = len(self.reservations.changed)
             self.reservations.replaced(kind, found)
-            self._latest = None
+            for pool in self.reservations.changed[before:]:
+                self._held.pop(pool, None)
+            self._latest = None, {}
 
-    def once(self, info: PodInfo, timeout: float, make: Callable[[], V]) -> V:
-        """What was made for the latest pod, as PreFilter and Score of it ask for the same; until a claim changes."""
-        if self._latest is None or self._latest[0] is not info or self._latest[1] != timeout:
-            self._latest = info, timeout, make()
-        found: V = self._latest[2]
+    def once(self, info: PodInfo, key: Hashable, make: Callable[[], V]) -> V:
+        """What was made for the latest pod, as its extension points ask for the same; until a claim changes."""
+        if self._latest[0] is not info:
+            self._latest = info, {}
+        made = self._latest[1]
+        if key not in made:
+            made[key] = make()
+        found: V = made[key]
         return found
 
-    def kept(self, key: bytes, make: Callable[[], V]) -> V:
-        """What was made under a key, for as long as the fork is there; the oldest are dropped."""
-        if key not in self._kept:
-            make_room(self._kept, KINDS_KEPT)
-            self._kept[key] = make()
-        found: V = self._kept[key]
-        return found
+    def wanted(self, claim: ResourceClaim) -> int:
+        """A number that claims share which ask for the same; each spec is compared once."""
+        spec = claim.spec
+        known = self._specs.get(id(spec))
+        if known is None:  # it is kept with its number, so that no other comes to have its id
+            known = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
+        return known[1]
+
+    def answers(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What is said of every node to pods whose claims ask for the same, for as long as the fork is there."""
+        return _made_once(self._answers, ANSWERS_KEPT, key, make)
+
+    def fact(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What pods or claims have in common that are alike, whatever is allocated."""
+        return _made_once(self._facts, FACTS_KEPT, key, make)
 
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:
@@ -109,7 +137,15 @@ class Inventory:
         return self.visible.look(row), allocated
 
     def _allocated(self, pool: Pool) -> object:
-        marks = self.state.marks([device.id for device in pool.devices])
+        """Kept until something of the pool is taken or freed."""
+        known = self._held.setdefault(pool.id, {})
+        if pool not in known:
+            known[pool] = self._marks(pool)
+        return known[pool]
+
+    def _marks(self, pool: Pool) -> object:
+        held = self.reservations.marks.get(pool.id, {})
+        marks = tuple(map(held.get, pool.device_ids))
         return (marks, tuple(sorted(self.available(pool).items()))) if pool.counters else marks
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
@@ -128,6 +164,15 @@ class Inventory:
 def inventory_of(view: Fork, features: Features) -> Inventory:
     """The fork's inventory, made on first use and shared by the plugins that look at devices."""
     return view.objects.follow((Inventory, features), lambda: Inventory(view, features))
+
+
+def _made_once(kept: dict[Hashable, Any], most: int, key: Hashable, make: Callable[[], V]) -> V:
+    """What was made under a key; the oldest are dropped."""
+    if key not in kept:
+        make_room(kept, most)
+        kept[key] = make()
+    found: V = kept[key]
+    return found
 
 
 def _by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import cached_property
 
 from msgspec.structs import replace
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import parse
-from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId
+from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId, PoolId
 from kschedctl.scheduler.dynamic_resources.features import Features
 
-PoolId = tuple[str, str]
-"""Driver and name."""
 Counters = dict[tuple[str, str], int]
 """Counter set and counter -> amount, in billionths."""
 
@@ -69,6 +68,10 @@ class Pool:
     consumers: tuple[PooledDevice, ...] = ()
     incomplete: bool = False
     invalid: str = ""
+
+    @cached_property
+    def device_ids(self) -> tuple[DeviceId, ...]:
+        return tuple(device.id for device in self.devices)
 
     @property
     def usable(self) -> bool:
@@ -192,12 +195,9 @@ def available(pool: Pool, state: AllocatedState) -> Counters:
 
 
 def _duplicate(devices: Iterable[PooledDevice]) -> str:
-    known = set()
-    for device in devices:
-        if device.device.name in known:
-            return f"duplicate device name {device.device.name}"
-        known.add(device.device.name)
-    return ""
+    names = [device.device.name for device in devices]
+    again = (name for i, name in enumerate(names) if name in names[:i])
+    return f"duplicate device name {next(again)}" if len(set(names)) < len(names) else ""
 
 
 def _counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:

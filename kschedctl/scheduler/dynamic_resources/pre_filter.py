@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceRequest, PodSpec, ResourceClaim
+from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import (
     ClaimError,
@@ -25,47 +26,69 @@ from kschedctl.scheduler.dynamic_resources.claims import (
 from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, empty_claim
 from kschedctl.scheduler.dynamic_resources.features import Features
-from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.facts import UnusableClaim
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-def own_claims(info: PodInfo, inventory: Inventory) -> tuple[ResourceClaim, ...]:
+def own_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
     """The pod's claims in order. Raises ClaimError."""
-    found = pod_claims(info.pod, inventory.claims, inventory.features)
-    return tuple(claim for _, claim in found)
+    inventory = inventory_of(view, features)
+    return inventory.once(info, _own_claims, partial(_own_claims, info.pod, inventory))
 
 
-def evaluation_of(info: PodInfo, inventory: Inventory, binding_timeout: float) -> Evaluation | None:
+def _own_claims(pod: Pod, inventory: Inventory) -> tuple[ResourceClaim, ...]:
+    return tuple([claim for _, claim in pod_claims(pod, inventory.claims, inventory.features)])
+
+
+def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout: float) -> Evaluation | None:
     """None for a pod that needs no devices. Raises ClaimError and PluginError."""
-    classes = inventory.classes_by_resource
-    requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
-    own, extended = own_claims(info, inventory), None
-    if backed(requests, classes):
+    inventory = inventory_of(view, features)
+    return inventory.once(info, binding_timeout, partial(_evaluation, info, inventory, binding_timeout))
+
+
+def _evaluation(info: PodInfo, inventory: Inventory, binding_timeout: float) -> Evaluation | None:
+    requests, extended = _backed_requests(info, inventory), None
+    own = inventory.once(info, _own_claims, partial(_own_claims, info.pod, inventory))
+    if requests:
         extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
     if inventory.features.workload_claims:
         group_of(info.pod, inventory)
-    claims = PodClaims(own, extended)
-    if not claims.all:
+    if not own and extended is None:
         return None
+    claims = PodClaims(own, extended)
     for claim in own:
         if claim.status.allocation is None:
-            _check(claim, inventory)
-    unselected = {i: _unselected(claim, inventory) for i, claim in enumerate(claims.all) if claim.status.allocation}
-    failures = {i: _failure(claims.all[i], inventory.features, binding_timeout) for i in unselected}
+            inventory.fact((_check, inventory.wanted(claim)), partial(_check, claim, inventory))
+    allocated = [(i, claim) for i, claim in enumerate(claims.all) if claim.status.allocation]
+    unselected = {i: _unselected(claim, inventory) for i, claim in allocated}
+    failures = {i: _failure(claim, inventory.features, binding_timeout) for i, claim in allocated}
     return Evaluation(
         inventory,
         info.pod,
         claims,
         unavailable={i: mask | bool(failures[i]) for i, mask in unselected.items()},
         unselected=unselected,
-        why_unavailable={i: UnusableClaim(key(claims.all[i]), why) for i, why in failures.items()},
-        resources=tuple(name for name, amount in requests.items() if amount and extended and is_dra_extended(name)),
-        classes=classes,
+        why_unavailable={i: UnusableClaim(key(claim), failures[i]) for i, claim in allocated},
+        resources=tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)]),
     )
+
+
+def _backed_requests(info: PodInfo, inventory: Inventory) -> dict[str, int]:
+    """What a pod requests if devices may stand for some of it, nothing otherwise; the same for all that are alike."""
+    if info.alike is None:
+        return _of_backed(info, inventory)
+    return inventory.fact((_backed_requests, info.alike), partial(_of_backed, info, inventory))
+
+
+def _of_backed(info: PodInfo, inventory: Inventory) -> dict[str, int]:
+    classes = inventory.classes_by_resource
+    requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
+    return requests if backed(requests, classes) else {}
 
 
 def _named(spec: PodSpec) -> set[str]:

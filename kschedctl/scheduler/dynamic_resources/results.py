@@ -19,7 +19,7 @@ from kschedctl.scheduler.dynamic_resources.features import Features
 
 def allocation_result(results: tuple[Result, ...], node: str, features: Features) -> AllocationResult:
     """One claim's allocation on a node; its shares carry no ID yet."""
-    devices = DeviceAllocationResult(tuple(_device(result, features) for result in results))
+    devices = DeviceAllocationResult(tuple([_device(result, features) for result in results]))
     return AllocationResult(devices, _node_selector(results, node))
 
 

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import NodeSelector
+from kschedctl.scheduler.dynamic_resources.allocated import PoolId
 from kschedctl.scheduler.dynamic_resources.devices import Devices
-from kschedctl.scheduler.dynamic_resources.pools import IndexedSlice, Pool, PooledDevice, PoolId, build_pool
+from kschedctl.scheduler.dynamic_resources.pools import IndexedSlice, Pool, PooledDevice, build_pool
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.nodes import NodeColumns
@@ -30,25 +32,21 @@ class VisibleDevices:
         self.devices, self.nodes = devices, nodes
         self._masks: dict[bytes, Bools] = {}
         self._pools: dict[tuple[int, ...], Pool | None] = {}
-        self._by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
-        self._of_row: dict[int, tuple[Pool, ...]] = {}
+        self._devices: dict[tuple[Pool, ...], tuple[PooledDevice, ...]] = {}
         self._rows: dict[PoolId, list[int]] = {}
         self._looks: dict[object, int] = {}
         self._look_of: dict[int, int] = {}
 
     def pools(self, row: int) -> tuple[Pool, ...]:
         """The pools that a node sees, in the order of the search; also those that are of no use to it."""
-        if row not in self._of_row:
-            own = self._on_node.get(self.nodes.names[row], ())
-            seen = (*own, *self._shared_patterns[self._pattern_of[row]])
-            if seen not in self._by_slices:
-                self._by_slices[seen] = self._assemble(seen)
-            self._of_row[row] = self._by_slices[seen]
         return self._of_row[row]
 
-    def devices_of(self, row: int) -> list[PooledDevice]:
+    def devices_of(self, row: int) -> tuple[PooledDevice, ...]:
         """All devices of its pools, in their order."""
-        return [device for pool in self.pools(row) for device in pool.devices]
+        pools = self.pools(row)
+        if pools not in self._devices:
+            self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
+        return self._devices[pools]
 
     def rows(self, pool: PoolId) -> list[int]:
         """The rows of the nodes that may see something of a pool."""
@@ -102,6 +100,20 @@ class VisibleDevices:
 
     # -- slices --------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _of_row(self) -> list[tuple[Pool, ...]]:
+        """The pools that each node sees."""
+        patterns, pattern_of = self._shared
+        known: dict[tuple[int, ...], tuple[Pool, ...]] = {}
+        found = []
+        with without_garbage_collection():
+            for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
+                seen = (*self._on_node.get(name, ()), *patterns[pattern])
+                if seen not in known:
+                    known[seen] = self._assemble(seen)
+                found.append(known[seen])
+        return found
+
     def _assemble(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
         by_pool: dict[PoolId, list[int]] = {}
         for index in seen:
@@ -152,14 +164,6 @@ class VisibleDevices:
         patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
         indices = np.array([piece.index for piece in pieces])
         return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
-
-    @property
-    def _shared_patterns(self) -> list[tuple[int, ...]]:
-        return self._shared[0]
-
-    @property
-    def _pattern_of(self) -> npt.NDArray[np.intp]:
-        return self._shared[1]
 
     def _slice_mask(self, piece: IndexedSlice) -> Bools:
         spec = piece.slice.spec

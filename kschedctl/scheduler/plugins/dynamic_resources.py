@@ -88,10 +88,10 @@ class DynamicResources(DeclaredPlugin):
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         if not info.spec.resource_claims:
             return SUCCESS
-        from kschedctl.scheduler.dynamic_resources import inventory, pre_filter  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.dynamic_resources.pre_filter import own_claims  # noqa: PLC0415 - for few pods
 
         try:
-            pre_filter.own_claims(info, inventory.inventory_of(view, self.features))
+            own_claims(info, view, self.features)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
@@ -105,17 +105,19 @@ class DynamicResources(DeclaredPlugin):
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         evaluation: Evaluation = required_state(state, "not found")
-        undecided = np.ones(len(view.nodes), np.bool_)
+        decided = None
         if self.features.node_allocatable:
             from kschedctl.scheduler.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
 
+            decided = np.zeros(len(view.nodes), np.bool_)
             for mask, outcome in node_allocatable.shared_claims(evaluation, view, delta):
-                yield Rejection(mask & undecided, outcome.code, outcome.reason)
-                undecided &= ~mask
+                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
+                decided |= mask
             for mask, outcome in node_allocatable.lacking(evaluation, info, view, delta):
-                yield Rejection(mask & undecided, outcome.code, outcome.reason)
+                yield Rejection(mask & ~decided, outcome.code, outcome.reason)
         for mask, outcome in evaluation.refusals():
-            yield Rejection(mask & undecided, outcome.code, outcome.reason, evaluation.fact)
+            left = mask if decided is None else mask & ~decided
+            yield Rejection(left, outcome.code, outcome.reason, evaluation.fact)
 
     def post_filter(self, cycle: Any) -> PostFilterResult:
         """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
@@ -174,11 +176,9 @@ class DynamicResources(DeclaredPlugin):
             extended = self.features.extended_resource and view.objects.of("DeviceClass")
             if not extended:
                 return None
-        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415 - for few pods
-        from kschedctl.scheduler.dynamic_resources.pre_filter import evaluation_of  # noqa: PLC0415
+        from kschedctl.scheduler.dynamic_resources.pre_filter import evaluation_of  # noqa: PLC0415 - for few pods
 
-        found, timeout = inventory_of(view, self.features), self.binding_timeout
-        return found.once(info, timeout, lambda: evaluation_of(info, found, timeout))
+        return evaluation_of(info, view, self.features, self.binding_timeout)
 
 
 def _unschedulable(reason: str) -> PostFilterResult:

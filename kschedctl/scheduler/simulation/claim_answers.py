@@ -71,12 +71,14 @@ class ClaimAnswers:
         return self._latest[2]
 
     def scores(self, info: PodInfo, rows: Rows) -> Scores:
-        """(F,): what they score the feasible rows, weighted and added up."""
+        """(F,): what they score the feasible rows, weighted and added up; but for what all rows have in common."""
         total = np.zeros(len(rows), np.int64)
         for plugin, prepare in self._scorers:
             before = prepare.pre_score(info, self.view, rows) if prepare else PreScoreResult()
             if not before.skip:
                 scores = plugin.score(info, self.view, before.state, rows)
+                if (scores == scores[:1]).all():  # what they share makes no difference
+                    continue
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(before.state, scores)
         return total
 
