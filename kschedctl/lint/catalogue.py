@@ -28,12 +28,13 @@ from kschedctl.lint.rules import (
     storage,
     taints,
     tolerations,
+    versions,
 )
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
 FAMILIES = {
-    "What the API server refuses": (refused,),
+    "What the API server refuses": (refused, versions),
     "Priority": (priority_classes, priority_use, preemption),
     "Topology spread": (spread_fields, spread_label_keys, spread_cluster, spread_domains, spread_circumstances),
     "Affinity": (affinity, affinity_cluster),

@@ -29,7 +29,7 @@ def lint(
     running = [rule for rule in rules if nodes_known or not rule.needs_cluster]
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
-    found += [(rule, problem) for rule in running for problem in rule.check(world)]
+    found += [(rule, _advised(rule, problem, world)) for rule in running for problem in rule.check(world)]
     checked = len(world.subjects) or len(world.workloads) + sum(map(len, world.items.values()))
     report = report_of(found, checked, severities, baseline)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
@@ -95,6 +95,14 @@ def faulty_ignores(world: World) -> Iterator[Problem]:
             for pattern in ignore.patterns:
                 if not any(matches(rule.id, (pattern,)) for rule in (INVALID, *RULES)):
                     yield subject.problem(path, f'there is no rule "{pattern}"')
+
+
+def _advised(rule: Rule, problem: Problem, world: World) -> Problem:
+    """The problem, with a word on the version where its advice is a field that the linted one does not read."""
+    field = rule.advises
+    if field is None or not (needs := field.needs(world.gates)):
+        return problem
+    return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {needs})")
 
 
 def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
+from kschedctl.scheduler.version_fields import VersionedField
 
 
 class Severity(StrEnum):
@@ -35,7 +36,10 @@ Check = Callable[[World], Iterator[Problem]]
 
 @dataclass(frozen=True)
 class Rule:
-    """``summary``: one line. ``why``: what goes wrong. ``source``: where upstream says so."""
+    """``summary``: one line. ``why``: what goes wrong. ``source``: where upstream says so.
+
+    ``advises``: a field that ``fix`` would add and that not every version reads.
+    """
 
     id: str
     severity: Severity
@@ -45,3 +49,4 @@ class Rule:
     fix: str
     source: str
     needs_cluster: bool = False
+    advises: VersionedField | None = None

@@ -13,7 +13,7 @@ from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
 EXAMPLES = Path(__file__).with_name("examples")
 TABLE = Path(__file__).with_name("RULES.md")
-PARTS = ("cluster", "config", "bad", "good")
+PARTS = ("cluster", "config", "version", "bad", "good")
 
 
 def rule_list() -> RuleList:
@@ -27,8 +27,8 @@ def rule_list() -> RuleList:
 
 def rule_report(rule: Rule) -> RuleReport:
     """With its example."""
-    cluster, config, bad, good = (example(rule.id)[part] for part in PARTS)
-    return _report(rule, bad, good, cluster or config)
+    cluster, config, version, bad, good = (example(rule.id)[part] for part in PARTS)
+    return _report(rule, bad, good, cluster or config or (f"Kubernetes {version}" if version else ""))
 
 
 def example(rule: str) -> dict[str, str]:

@@ -12,20 +12,25 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.errors import InputError
+from kschedctl.api.kube_version import KubeVersion
+from kschedctl.errors import ConfigurationError, InputError
 from kschedctl.lint.rule import Severity
 
 SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
 
 
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """``select`` and ``ignore`` are ids of rules or patterns of them; ``severity`` overrides that of rules."""
+    """``select`` and ``ignore`` are ids of rules or patterns of them; ``severity`` overrides that of rules.
+
+    ``kube_version``: the version of Kubernetes that files are linted for, where no other is asked for.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     fail_on: Severity = Severity.WARNING
     baseline: str | None = None
     severity: dict[str, Severity] = {}
+    kube_version: str | None = None
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -37,10 +42,16 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
 def parse_settings(document: Any, where: str) -> ProjectSettings:
     """The settings in a parsed document. Raises InputError that names the field."""
     try:
-        return msgspec.convert(document, ProjectSettings)
+        found = msgspec.convert(document, ProjectSettings)
     except msgspec.ValidationError as error:
         what, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where) from None
+    if found.lint.kube_version is not None:
+        try:
+            KubeVersion.supported(found.lint.kube_version)
+        except ConfigurationError as error:
+            raise InputError(error.what, where=f"{where}, lint.kube-version", hint=error.hint) from None
+    return found
 
 
 def schema_text() -> str:

@@ -20,6 +20,7 @@ from kschedctl.lint.facts import Facts
 from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
 TYPED: dict[str, type[api.Struct]] = {
@@ -47,18 +48,27 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """``items``: the linted objects by kind. ``invalid``: fields of the wrong type, for which objects are left out."""
+    """``items``: the linted objects by kind. ``invalid``: fields of the wrong type, for which objects are left out.
+
+    ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates.
+    """
 
     workloads: tuple[Workload, ...] = ()
     items: Mapping[str, tuple[Item, ...]] = field(default_factory=dict)
     cluster: Cluster | None = None
     invalid: tuple[Problem, ...] = ()
     subjects: tuple[Subject, ...] = ()
+    gates: FeatureGates = field(default_factory=FeatureGates)
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of_manifests(cls, manifests: Iterable[tuple[Mapping[str, Any], Located]], cluster: Cluster | None) -> World:
-        """Manifests, and the cluster that they go to."""
+    def of_manifests(
+        cls,
+        manifests: Iterable[tuple[Mapping[str, Any], Located]],
+        cluster: Cluster | None,
+        gates: FeatureGates | None = None,
+    ) -> World:
+        """Manifests, and the cluster that they go to; ``gates`` where there is none."""
         workloads: list[Workload] = []
         items: dict[str, list[Item]] = defaultdict(list)
         invalid: list[Problem] = []
@@ -76,7 +86,8 @@ class World:
                 invalid.append(subject.problem(error.path, error.what))
         scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"]))
         found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
-        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects))
+        gates = _gates_of(cluster) if cluster else gates or FeatureGates()
+        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects), gates)
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> World:
@@ -87,12 +98,12 @@ class World:
             )
             for kind in TYPED
         }
-        return cls(tuple(cluster_workloads(cluster)), items, cluster)
+        return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
 
     @cached_property
     def validation_options(self) -> ValidationOptions:
-        """The feature gates of the cluster, without one those of v1.36."""
-        return validation_options(self.cluster) if self.cluster is not None else ValidationOptions()
+        """What the API server validates by."""
+        return validation_options(self.gates)
 
     @cached_property
     def facts(self) -> Facts:
@@ -174,6 +185,10 @@ class World:
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in self.known("PersistentVolumeClaim")}
+
+
+def _gates_of(cluster: Cluster) -> FeatureGates:
+    return FeatureGates(cluster.kube_version, cluster.feature_gates)
 
 
 def _subject(document: Mapping[str, Any], place: Located) -> Subject:

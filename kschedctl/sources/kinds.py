@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kschedctl.api.api_versions import fate, is_foreign
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
@@ -44,18 +45,13 @@ def is_read(kind: str, version: str, place: Place) -> bool:
 
     Raises InputError for another version of what is read. An item of a typed list may leave its version out.
     """
-    if kind not in VERSIONS or _is_foreign(version):
+    if kind not in VERSIONS or is_foreign(version):
         return False
     if version and version not in VERSIONS[kind]:
         wanted = " or ".join(VERSIONS[kind])
-        raise place.error(f"{kind} in apiVersion {version} is not known", hint=f"{wanted} is what kschedctl reads")
+        said = f"{kind} in apiVersion {version} {fate(version, kind) or 'is not known'}"
+        raise place.error(said, hint=f"{wanted} is what kschedctl reads")
     return True
-
-
-def _is_foreign(version: str) -> bool:
-    """Kubernetes' own groups have no dot or end in .k8s.io."""
-    group = version.rpartition("/")[0]
-    return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))
 
 
 @cache

@@ -21,8 +21,10 @@ from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
+from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
 ALWAYS_THERE = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -62,11 +64,15 @@ def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, names
     """
     kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
     wrong = [*_missing_namespace(meta.namespace or namespace or DEFAULT_NAMESPACE, cluster)]
-    faults = errors(kind, found, validation_options(cluster))
+    faults = errors(kind, found, _options(cluster))
     wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
     for template, path in pod_templates(kind, found):
         wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
     return wrong
+
+
+def _options(cluster: Cluster) -> ValidationOptions:
+    return validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
 def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
@@ -91,7 +97,7 @@ def _of_pod(
     if kind != "Pod" and faultless:
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
         made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in errors("Pod", made, validation_options(cluster)):
+        for error in errors("Pod", made, _options(cluster)):
             yield Denial(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
@@ -15,6 +16,7 @@ from kschedctl.lint.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, TABLE, example, table_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 
 MARK = "# <-"
@@ -31,7 +33,8 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     cluster = Cluster.from_objects(around) if any(o["kind"] == "Node" for o in around) else None
     if cluster and text["config"]:
         cluster = replace(cluster, configuration=yaml.safe_load(text["config"]))
-    return lint(World.of_manifests(((m.value, m) for m in manifests), cluster), [rule])
+    gates = FeatureGates(text["version"].strip() or KUBE_VERSION)
+    return lint(World.of_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -104,8 +104,21 @@ def test_gates_that_a_version_does_not_know_are_refused(version: str, unknown: d
 @pytest.mark.parametrize(
     ("version", "ignored"),
     [
-        ("1.30", ["spec.volumes[].image needs 1.31", "spec.resources needs 1.32", "DeviceTaintRule needs 1.33"]),
-        ("1.32", ["DeviceTaintRule needs 1.33"]),
+        (
+            "1.30",
+            [
+                "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
+                "spec.volumes[].image needs 1.35, or 1.31 and the feature gate ImageVolume",
+                "DeviceTaintRule needs 1.33",
+            ],
+        ),
+        (
+            "1.33",
+            [
+                "spec.resources needs 1.34, or the feature gate PodLevelResources",
+                "spec.volumes[].image needs 1.35, or the feature gate ImageVolume",
+            ],
+        ),
         ("1.36", []),
     ],
 )

@@ -62,7 +62,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     ),
     "legacy.yaml": (
         "apiVersion: extensions/v1beta1\nkind: ReplicaSet",
-        "document 1: ReplicaSet in apiVersion extensions/v1beta1 is not known (apps/v1 is what kschedctl reads)",
+        "document 1: ReplicaSet in apiVersion extensions/v1beta1 was removed in 1.16 (apps/v1 is what kschedctl reads)",
     ),
     "quantity.json": (
         CPU % '"1.5.5Gi"',

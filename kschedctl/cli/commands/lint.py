@@ -13,10 +13,11 @@ import typer
 from msgspec.structs import replace as altered
 
 import kschedctl
+from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_settings import find_settings, read_baseline, read_settings
-from kschedctl.cli.options import Color, Output, Source, with_options
+from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -24,9 +25,11 @@ from kschedctl.lint.engine import chosen_rules, rule_named
 from kschedctl.lint.engine import lint as run
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.settings import LintSettings
 from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.output_file import check_output_files, write_file
@@ -55,10 +58,13 @@ class Around:
     ] = field(default_factory=list)
     live: Annotated[bool, typer.Option("--live", help="Look at the live cluster of the current context too.")] = False
 
+    def is_live(self, source: Source) -> bool:
+        """Whether the cluster is a live one."""
+        return bool(self.live or source.kubeconfig or source.context)
+
     def cluster(self, source: Source) -> Cluster | None:
         """The cluster, if one is named. Raises KschedctlError."""
-        live = self.live or source.kubeconfig or source.context
-        if not (self.with_cluster or source.snapshot or source.demo or live):
+        if not (self.with_cluster or source.snapshot or source.demo or self.is_live(source)):
             return None
         return load(replace(source, filename=self.with_cluster))
 
@@ -127,14 +133,18 @@ def lint(
         if len(words) != 2:
             raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
         return shown.answer(rule_report(rule_named(words[1])))
-    world = _world([*source.filename, *words], source.recursive, around.cluster(source))
-    return _findings(world, which, shown)
-
-
-def _findings(world: World, which: Which, shown: Shown) -> Answer | int:
-    check_output_files(which.write_baseline)
     settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
+    if not (source.snapshot or around.is_live(source)):
+        source = replace(source, kube_version=source.kube_version or settings.kube_version)
+    world = _world([*source.filename, *words], source, around.cluster(source))
+    return _findings(world, which, shown, settings, settings_file)
+
+
+def _findings(
+    world: World, which: Which, shown: Shown, settings: LintSettings, settings_file: Path | None
+) -> Answer | int:
+    check_output_files(which.write_baseline)
     rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
     baseline = which.baseline
     if baseline is None and settings.baseline and settings_file and which.write_baseline is None:
@@ -152,17 +162,19 @@ def signed(report: Findings) -> Findings:
     return altered(report, tool_version=kschedctl.__version__)
 
 
-def _world(paths: list[str], recursive: bool, cluster: Cluster | None) -> World:
+def _world(paths: list[str], source: Source, cluster: Cluster | None) -> World:
     if not paths:
         if cluster is None:
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
         return World.of_cluster(cluster)
-    manifests = list(_manifests(paths, recursive))
+    manifests = list(_manifests(paths, source.recursive))
+    gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
     if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
-        cluster = Cluster.from_objects(manifest.value for manifest in manifests)
-    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster)
+        objects = (manifest.value for manifest in manifests)
+        cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
+    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster, gates)
 
 
 def _manifests(paths: list[str], recursive: bool) -> Iterator[LocatedObject]:

@@ -9,6 +9,7 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import anti_affinity_terms, pod_terms, required_terms
 from kschedctl.lint.world import World
+from kschedctl.scheduler.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME
 
 LARGE_CLUSTER = 500
@@ -113,6 +114,7 @@ RULES = (
         fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
         source="https://github.com/kubernetes/kubernetes/issues/116891",
         needs_cluster=True,
+        advises=AFFINITY_LABEL_KEYS,
     ),
     Rule(
         "af-target-absent",

@@ -16,6 +16,7 @@ from kschedctl.lint.rules.spread_cluster import HardSpread, hard_spreads
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
+from kschedctl.scheduler.version_fields import TAINTS_POLICY
 
 MOST_PLACED = 50
 """So many replicas are placed at most to prove that some find no node."""
@@ -132,6 +133,7 @@ RULES = (
         fix="Set nodeTaintsPolicy: Honor",
         source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
         needs_cluster=True,
+        advises=TAINTS_POLICY,
     ),
     Rule(
         "ts-affinity-policy",

@@ -13,6 +13,7 @@ from kschedctl.lint.rules.spread_fields import HARD, constraints
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
+from kschedctl.scheduler.version_fields import SPREAD_LABEL_KEYS
 
 
 def label_keys_invalid(world: World) -> Iterator[Problem]:
@@ -64,6 +65,7 @@ RULES = (
         summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
         why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
         fix="Add matchLabelKeys: [pod-template-hash]",
+        advises=SPREAD_LABEL_KEYS,
         source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
     ),
     Rule(

@@ -100,6 +100,10 @@ class Stage(NamedTuple):
     on: bool
     locked: bool
 
+    @property
+    def known(self) -> bool:
+        return self is not _UNKNOWN_YET
+
 
 _UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
 
@@ -171,15 +175,20 @@ class FeatureGates:
             yield f"{wish}, feature is locked to {str(stage.on).lower()}"
 
 
-@lru_cache(maxsize=1024)
 def stage_at(name: str, minor: int) -> Stage:
     """The gate's stage in version 1.minor.
 
     >>> stage_at("DRAAdminAccess", 35)
     Stage(maturity='beta', on=True, locked=False)
     """
+    return stage_of(SPECS[name], minor)
+
+
+@lru_cache(maxsize=1024)
+def stage_of(stages: str, minor: int) -> Stage:
+    """Of stages in the form of SPECS the one in version 1.minor."""
     current = _UNKNOWN_YET
-    for spec in SPECS[name].split(", "):
+    for spec in stages.split(", "):
         version, maturity, *flags = spec.split()
         if int(version.removeprefix("1.")) <= minor:
             current = Stage(maturity, on=maturity == "GA" or "on" in flags, locked="locked" in flags)

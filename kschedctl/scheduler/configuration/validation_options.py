@@ -1,4 +1,4 @@
-"""The feature gates that the validation of pods asks for, as a cluster has them.
+"""The feature gates that the validation of pods asks for, as a version has them.
 
 Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
 """
@@ -6,13 +6,11 @@ Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
 from __future__ import annotations
 
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 
 
-def validation_options(cluster: Cluster) -> ValidationOptions:
-    """Raises ConfigurationError for a version or gate that is none."""
-    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+def validation_options(gates: FeatureGates) -> ValidationOptions:
+    """Of a version with these gates."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

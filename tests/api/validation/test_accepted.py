@@ -13,7 +13,8 @@ from test_recordings import DUMP, PENDING, PLACED
 from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
-from kschedctl.cluster import Cluster, flatten
+from kschedctl.cluster import flatten
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
@@ -50,7 +51,7 @@ def test_pods_that_the_scheduler_was_given(family: str) -> None:
     said = set()
     for line in family_lines(family):
         case = json.loads(line)
-        options = validation_options(Cluster(feature_gates=case.get("featureGates") or {}))._asdict()
+        options = validation_options(FeatureGates(overrides=case.get("featureGates") or {}))._asdict()
         for document in workloads(case["objects"]):
             said |= set(refused(document, **options))
     assert [each for each in said if not any(part in each for part in INVENTED.get(family, ()))] == []

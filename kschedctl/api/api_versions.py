@@ -1,0 +1,127 @@
+"""The versions of the API that come and go: since when a kind is in one, until when, and what takes its place.
+
+Upstream: zz_generated.prerelease-lifecycle.go in staging/src/k8s.io/api (v1.31 to v1.36); of alpha versions, which have
+none, the releases that register their types; of kube-scheduler's configuration KEP-785. Alpha versions, and beta ones
+that came with 1.24 or later, are not served by default (KEP-3136).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.kube_version import NEWEST_MINOR
+
+_BETA_OFF_SINCE = 24
+
+
+class ApiVersion(NamedTuple):
+    """``since``, ``deprecated``, ``removed``: minor versions, of these the last two None where that is not known yet.
+
+    ``instead``: the apiVersion to write then. ``gate``: who sets it has switched on what the kinds belong to.
+    """
+
+    name: str
+    kinds: str
+    since: int
+    deprecated: int | None = None
+    removed: int | None = None
+    instead: str = ""
+    gate: str = ""
+
+    @property
+    def by_default(self) -> bool:
+        """Whether an API server serves it that was told nothing."""
+        return "alpha" not in self.name and ("beta" not in self.name or self.since < _BETA_OFF_SINCE)
+
+    def is_in(self, minor: int) -> bool:
+        """Whether a minor version has it, by default or not."""
+        return self.since <= minor and not self.is_gone(minor)
+
+    def is_gone(self, minor: int) -> bool:
+        """Whether a minor version has it no more."""
+        return self.removed is not None and minor >= self.removed
+
+    def fate(self, minor: int = NEWEST_MINOR) -> str:
+        """How it stands with it in a minor version, "" while it is neither deprecated nor gone."""
+        if self.is_gone(minor):
+            return f"was removed in 1.{self.removed}"
+        if self.deprecated is None or minor < self.deprecated:
+            return ""
+        return f"is deprecated since 1.{self.deprecated}" + (f" and goes with 1.{self.removed}" if self.removed else "")
+
+
+_WORKLOADS = "DaemonSet Deployment ReplicaSet"
+_DEVICES = "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice"
+_DRA, _RULES, _GROUPS = "DynamicResourceAllocation", "DRADeviceTaintRules", "GenericWorkload"
+_CONFIGURATION, _CURRENT = "KubeSchedulerConfiguration", "kubescheduler.config.k8s.io/v1"
+API_VERSIONS = (
+    ApiVersion("extensions/v1beta1", _WORKLOADS, 1, 8, 16, "apps/v1"),
+    ApiVersion("apps/v1beta1", "Deployment StatefulSet", 6, 8, 16, "apps/v1"),
+    ApiVersion("apps/v1beta2", f"{_WORKLOADS} StatefulSet", 8, 9, 16, "apps/v1"),
+    ApiVersion("batch/v1beta1", "CronJob", 8, 21, 25, "batch/v1"),
+    ApiVersion("policy/v1beta1", "PodDisruptionBudget", 5, 21, 25, "policy/v1"),
+    ApiVersion("node.k8s.io/v1beta1", "RuntimeClass", 13, 22, 25, "node.k8s.io/v1"),
+    ApiVersion("scheduling.k8s.io/v1beta1", "PriorityClass", 11, 14, 22, "scheduling.k8s.io/v1"),
+    ApiVersion("autoscaling/v2beta1", "HorizontalPodAutoscaler", 8, 22, 25, "autoscaling/v2"),
+    ApiVersion("autoscaling/v2beta2", "HorizontalPodAutoscaler", 12, 23, 26, "autoscaling/v2"),
+    ApiVersion("storage.k8s.io/v1beta1", "CSINode", 14, 17, 22, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1beta1", "CSIDriver StorageClass VolumeAttachment", 14, 19, 22, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1alpha1", "VolumeAttachment", 9, 21, 24, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1alpha1", "CSIStorageCapacity", 19, 21, 24, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1beta1", "CSIStorageCapacity", 21, 24, 27, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1alpha1", "VolumeAttributesClass", 29, 32, 35, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1beta1", "VolumeAttributesClass", 31, 34, 37, "storage.k8s.io/v1"),
+    ApiVersion("storage.k8s.io/v1", "VolumeAttributesClass", 34, gate="VolumeAttributesClass"),
+    ApiVersion("resource.k8s.io/v1alpha2", "ResourceClaim ResourceClaimTemplate", 27, None, 31, "resource.k8s.io/v1"),
+    ApiVersion("resource.k8s.io/v1alpha2", "ResourceClass PodSchedulingContext", 27, None, 31),
+    ApiVersion("resource.k8s.io/v1alpha3", _DEVICES, 31, None, 34, "resource.k8s.io/v1", _DRA),
+    ApiVersion("resource.k8s.io/v1alpha3", "PodSchedulingContext", 31, None, 32),
+    ApiVersion("resource.k8s.io/v1beta1", _DEVICES, 32, 35, 38, "resource.k8s.io/v1", _DRA),
+    ApiVersion("resource.k8s.io/v1beta2", _DEVICES, 33, 36, 39, "resource.k8s.io/v1", _DRA),
+    ApiVersion("resource.k8s.io/v1", _DEVICES, 34, gate=_DRA),
+    ApiVersion("resource.k8s.io/v1alpha3", "DeviceTaintRule", 33, 36, 39, "resource.k8s.io/v1beta2", "DRADeviceTaints"),
+    ApiVersion("resource.k8s.io/v1beta2", "DeviceTaintRule", 36, gate=_RULES),
+    ApiVersion("scheduling.k8s.io/v1alpha1", "Workload", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
+    ApiVersion("scheduling.k8s.io/v1alpha2", "PodGroup Workload", 36, gate=_GROUPS),
+    ApiVersion("kubescheduler.config.k8s.io/v1beta1", _CONFIGURATION, 19, None, 23, _CURRENT),
+    ApiVersion("kubescheduler.config.k8s.io/v1beta2", _CONFIGURATION, 22, None, 28, _CURRENT),
+    ApiVersion("kubescheduler.config.k8s.io/v1beta3", _CONFIGURATION, 23, None, 29, _CURRENT),
+)
+"""Versions that every release from 1.30 on serves, and means to go on serving, are not among them."""
+
+
+def _by_kind() -> Iterator[tuple[tuple[str, str], ApiVersion]]:
+    for version in API_VERSIONS:
+        for kind in version.kinds.split():
+            yield (version.name, kind), version
+
+
+BY_KIND: Mapping[tuple[str, str], ApiVersion] = dict(_by_kind())
+"""(apiVersion, kind) -> what is known of it."""
+
+
+def versions_of(kind: str) -> list[ApiVersion]:
+    """All of a kind, oldest first."""
+    return [version for (_, name), version in BY_KIND.items() if name == kind]
+
+
+def first_minor(kind: str) -> int:
+    """The first minor version that has a kind at all, of those whose every version is here."""
+    return min(version.since for version in versions_of(kind))
+
+
+def fate(api_version: str, kind: str) -> str:
+    """``was removed in 1.25``, or since when it is deprecated, in the newest version; "" where neither is so.
+
+    >>> fate("policy/v1beta1", "PodDisruptionBudget"), fate("policy/v1", "PodDisruptionBudget")
+    ('was removed in 1.25', '')
+    """
+    known = BY_KIND.get((api_version, kind))
+    return known.fate() if known else ""
+
+
+def is_foreign(api_version: str) -> bool:
+    """Whether a kind of it is not Kubernetes' own, whose groups have no dot or end in .k8s.io."""
+    group = api_version.rpartition("/")[0]
+    return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))

@@ -1,0 +1,122 @@
+"""Fields, kinds and versions of the API that the linted version of Kubernetes does not have yet, or no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kschedctl.api.api_versions import BY_KIND, ApiVersion, is_foreign, versions_of
+from kschedctl.lint import documentation as doc
+from kschedctl.lint.rule import ERROR, WARNING, Rule
+from kschedctl.lint.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.workload import TEMPLATES
+from kschedctl.lint.world import World
+from kschedctl.scheduler.version_fields import unread
+
+
+def too_new(world: World) -> Iterator[Problem]:
+    for subject, version in _versions(world):
+        if said := _absence(version, subject.kind, world):
+            yield subject.problem(("apiVersion",), f"{version.name} {said}", _served(subject.kind, world.gates.minor))
+    for subject in world.subjects:
+        for kind, at, value in _parts(subject):
+            for path, field in unread(kind, value, world.gates):
+                yield subject.problem((*at, *path), f"{path_text(path[1:])} {field.needs(world.gates)}")
+
+
+def removed(world: World) -> Iterator[Problem]:
+    minor = world.gates.minor
+    for subject, version in _versions(world):
+        if version.is_gone(minor):
+            yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
+
+
+def deprecated(world: World) -> Iterator[Problem]:
+    minor = world.gates.minor
+    for subject, version in _versions(world):
+        if version.fate(minor) and not version.is_gone(minor):
+            yield subject.problem(("apiVersion",), _fate(version, minor), _served(subject.kind, minor, version.instead))
+
+
+def _fate(version: ApiVersion, minor: int) -> str:
+    instead = f": write {version.instead}" if version.instead else ""
+    return f"{version.name} {version.fate(minor)}{instead}"
+
+
+def _versions(world: World) -> Iterator[tuple[Subject, ApiVersion]]:
+    """The objects in a version of the API that was not, or will not be, always there."""
+    for subject in world.subjects:
+        version = BY_KIND.get((str(subject.document.get("apiVersion")), subject.kind))
+        if version is not None:
+            yield subject, version
+
+
+def _absence(version: ApiVersion, kind: str, world: World) -> str:
+    """Why an API server of the linted version does not serve it yet; "" where it does, and where nobody can tell."""
+    minor = world.gates.minor
+    if minor < version.since:
+        return f"needs 1.{version.since}" + ("" if version.by_default else ", where it is off by default")
+    if version.by_default or version.fate(minor) or (world.gates.overrides or {}).get(version.gate):
+        return ""
+    default = [each for each in versions_of(kind) if each.by_default]
+    if any(each.is_in(minor) for each in default):
+        return f"is off by default in 1.{minor}"
+    later = (f"is off by default in 1.{minor}: it needs 1.{each.since}, as {each.name}" for each in default)
+    return next(later, "")
+
+
+def _served(kind: str, minor: int, instead: str = "") -> str:
+    """What to write in this version; "" where it has no such kind."""
+    there = {each.name: each for each in versions_of(kind) if each.is_in(minor) and not each.fate(minor)}
+    if (instead, kind) in BY_KIND and instead not in there:
+        instead = ""
+    name = instead or next(reversed(there), "")
+    off = name in there and not there[name].by_default
+    return f"Write apiVersion: {name}" + (", which is off by default" if off else "") if name else ""
+
+
+def _parts(subject: Subject) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+    """(kind, where it stands, its fields) of an object, and of the pod or claim of which it is the template."""
+    if is_foreign(str(subject.document.get("apiVersion") or "")):
+        return
+    yield subject.kind, (), subject.document
+    kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))
+    if subject.kind == "ResourceClaimTemplate":
+        kind, at = "ResourceClaim", ("spec",)
+    value: Any = subject.document
+    for step in at:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if at and isinstance(value, Mapping):
+        yield kind, at, value
+
+
+RULES = (
+    Rule(
+        "api-needs-version",
+        WARNING,
+        too_new,
+        summary="A field, or a version of the API, that this version of Kubernetes does not have",
+        why="kubectl refuses a field or kind that the API server does not know; a field whose feature gate is off is "
+        "dropped without a word. Which version: --kube-version, that of the cluster, or of the settings.",
+        fix="Leave it out, or upgrade first",
+        source=f"{doc.FEATURE_GATES}; {doc.API_REMOVALS}",
+    ),
+    Rule(
+        "api-version-removed",
+        ERROR,
+        removed,
+        summary="A version of the API that is no longer served",
+        why="The API server knows no such kind: the object cannot be created.",
+        fix="Write the version of the API that took its place",
+        source=doc.API_REMOVALS,
+    ),
+    Rule(
+        "api-version-deprecated",
+        WARNING,
+        deprecated,
+        summary="A version of the API that will no longer be served",
+        why="A later release of Kubernetes does not know it any more.",
+        fix="Write the version of the API that takes its place",
+        source=doc.API_REMOVALS,
+    ),
+)

@@ -1,0 +1,218 @@
+"""What lint says of fields and versions of the API that the linted version of Kubernetes does not have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kschedctl.api.api_versions import API_VERSIONS
+from kschedctl.cli.main import main
+from kschedctl.cluster import Cluster
+from kschedctl.lint.catalogue import RULES
+from kschedctl.lint.engine import lint
+from kschedctl.lint.rule_reports import example
+from kschedctl.lint.world import World
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.version_fields import API_GATES, FIELDS
+from kschedctl.sources.kinds import VERSIONS
+from kschedctl.sources.pod_fields import fields_by_type
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  resources: {requests: {cpu: 1}}
+  containers: [{name: c, image: c}]
+"""
+SELECTED = ("--select", "api-needs-version", "-o", "json")
+Run = Callable[..., list[dict[str, Any]]]
+
+
+class Nowhere:
+    """Where manifests without a file were read."""
+
+    file = ""
+
+    def locate(self, path: tuple[str | int, ...]) -> tuple[int, int]:
+        return 0, 0
+
+
+def found(version: str, document: Mapping[str, Any], gates: dict[str, bool] | None = None) -> dict[str, list[str]]:
+    """Rule -> its messages."""
+    world = World.of_manifests([(document, Nowhere())], None, FeatureGates(version, gates))
+    report = lint(world, [rule for rule in RULES if rule.id.startswith("api-")])
+    return {rule.id: [f.message for f in report.findings if f.rule == rule.id] for rule in report.rules}
+
+
+def typed(api_version: str, kind: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "api_version", "kind", "rule", "says"),
+    [
+        (
+            "1.30",
+            "policy/v1beta1",
+            "PodDisruptionBudget",
+            "api-version-removed",
+            "was removed in 1.25: write policy/v1",
+        ),
+        ("1.36", "extensions/v1beta1", "Deployment", "api-version-removed", "was removed in 1.16: write apps/v1"),
+        ("1.31", "resource.k8s.io/v1alpha2", "ResourceClaim", "api-version-removed", "was removed in 1.31"),
+        ("1.36", "scheduling.k8s.io/v1alpha1", "Workload", "api-version-removed", "was removed in 1.36"),
+        ("1.35", "resource.k8s.io/v1beta1", "DeviceClass", "api-version-deprecated", "since 1.35 and goes with 1.38"),
+        ("1.33", "resource.k8s.io/v1", "ResourceSlice", "api-needs-version", "resource.k8s.io/v1 needs 1.34"),
+        ("1.33", "resource.k8s.io/v1beta1", "ResourceClaim", "api-needs-version", "needs 1.34, as resource.k8s.io/v1"),
+        ("1.34", "resource.k8s.io/v1beta2", "ResourceClaim", "api-needs-version", "is off by default in 1.34"),
+        ("1.35", "scheduling.k8s.io/v1alpha2", "PodGroup", "api-needs-version", "needs 1.36, where it is off"),
+    ],
+)
+def test_versions_of_the_api(version: str, api_version: str, kind: str, rule: str, says: str) -> None:
+    told = {
+        name: messages for name, messages in found(version, typed(api_version, kind)).items() if name != "api-refused"
+    }
+    assert list(told) == [rule]
+    assert says in told[rule][0]
+
+
+@pytest.mark.parametrize(
+    ("version", "api_version", "kind"),
+    [
+        ("1.30", "policy/v1", "PodDisruptionBudget"),
+        ("1.34", "resource.k8s.io/v1", "ResourceClaim"),
+        ("1.36", "scheduling.k8s.io/v1alpha2", "PodGroup"),  # who has such objects has switched them on
+        ("1.36", "policy.example.com/v1beta1", "PodDisruptionBudget"),
+    ],
+)
+def test_versions_that_are_served(version: str, api_version: str, kind: str) -> None:
+    assert found(version, typed(api_version, kind)) == {}
+
+
+def test_a_version_of_the_api_that_was_switched_on() -> None:
+    claim, gate = typed("resource.k8s.io/v1beta2", "ResourceClaim"), {"DynamicResourceAllocation": True}
+    assert list(found("1.33", claim)) == ["api-needs-version"]
+    assert found("1.33", claim, gate) == {}
+
+
+def test_what_is_written_instead_is_there() -> None:
+    newest = {version for versions in VERSIONS.values() for version in versions} | {"autoscaling/v2", "batch/v1"}
+    newest |= {version.name for version in API_VERSIONS if version.removed is None or version.removed > 36}
+    assert {each.instead for each in API_VERSIONS} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "spec", "says"),
+    [
+        ("1.33", {}, {"resources": {"requests": {}}}, ["resources needs 1.34, or the feature gate PodLevelResources"]),
+        ("1.33", {"PodLevelResources": True}, {"resources": {"requests": {}}}, []),
+        ("1.34", {}, {"resources": {"requests": {}}}, []),
+        ("1.34", {"PodLevelResources": False}, {"resources": {"requests": {}}}, ["off"]),
+        ("1.35", {}, {"schedulingGroup": {"podGroupName": "g"}}, ["needs 1.36 and the feature gate GenericWorkload"]),
+        ("1.36", {}, {"schedulingGroup": {"podGroupName": "g"}}, []),  # only a gate could tell
+        ("1.33", {}, {"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, ["resourceClaims needs 1.34"]),
+        ("1.34", {}, {"resourceClaims": [{"name": "a", "source": {}}, {"name": "b", "source": {"x": 1}}]}, ["[1]"]),
+        ("1.30", {}, {"resources": None, "resourceClaims": [], "hostUsers": None}, []),
+        ("1.32", {"NodeInclusionPolicyInPodTopologySpread": False}, {"topologySpreadConstraints": [
+            {"maxSkew": 1, "nodeTaintsPolicy": "Honor"}]}, ["nodeTaintsPolicy needs the feature gate Node"]),
+    ],
+)  # fmt: skip
+def test_fields_of_pods(version: str, gates: dict[str, bool], spec: dict[str, Any], says: list[str]) -> None:
+    messages = found(version, {**typed("v1", "Pod"), "spec": spec}, gates).get("api-needs-version", [])
+    assert len(messages) == len(says)
+    assert all(part in message for part, message in zip(says, messages, strict=True))
+
+
+def test_the_template_of_a_claim() -> None:
+    devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "c", "tolerations": [{"key": "k"}]}}]}
+    template = {**typed("resource.k8s.io/v1", "ResourceClaimTemplate"), "spec": {"spec": {"devices": devices}}}
+    (message,) = found("1.35", template)["api-needs-version"]
+    assert message.endswith("exactly.tolerations needs 1.36, or the feature gate DRADeviceTaints")
+    assert found("1.36", template) == {}
+
+
+def test_the_fields_are_those_of_pods() -> None:
+    """A misspelt path would never be found."""
+    gone = {"spec.workloadRef", "spec.resourceClaims[].source"}
+    for field in FIELDS["Pod"]:
+        kind = "Pod"
+        for step in () if field.path in gone else field.path.replace("[]", "").split("."):
+            kind = fields_by_type()[kind][step]
+
+
+def test_gates_of_the_api_server_are_asked() -> None:
+    assert API_GATES.keys() <= {field.gate for fields in FIELDS.values() for field in fields}
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pod.yaml").write_text(POD)
+
+    def run(*arguments: str) -> list[dict[str, Any]]:
+        main(("lint", "pod.yaml", *SELECTED, *arguments))
+        findings: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
+        return findings
+
+    return run
+
+
+def test_the_version_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    assert run() == []
+    (told,) = run("--kube-version", "1.33")
+    assert (told["line"], told["path"], told["file"]) == (5, "spec.resources", "pod.yaml")
+    assert "needs 1.34" in told["message"]
+    assert run("--kube-version", "1.33", "--feature-gates", "PodLevelResources=true") == []
+    (tmp_path / "node.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a1}\n")
+    assert len(run("node.yaml", "--kube-version", "1.33")) == 1
+
+
+def test_the_version_of_the_settings(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.33"}')
+    assert len(run()) == 1
+    assert len(run("--demo")) == 1
+    assert run("--kube-version", "1.36") == []
+
+
+def test_the_version_of_the_cluster(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of a snapshot goes before the settings."""
+    main(("snapshot", "save", "-o", "old.zip", "--demo", "--kube-version", "1.33"))
+    capsys.readouterr()
+    (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.35"}')
+    assert len(run("--snapshot", "old.zip")) == 1
+    assert run("--snapshot", "old.zip", "--kube-version", "1.34") == []
+
+
+def test_a_version_of_the_settings_that_is_none(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.99"}')
+    assert main(("lint", "pod.yaml")) == 2
+    assert ".kschedctl.yaml, lint.kube-version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rule", "version", "off", "says"),
+    [
+        ("af-rollout-deadlock", "1.30", None, "(matchLabelKeys needs 1.31, or the feature gate MatchLabelKeysInPodAf"),
+        ("af-rollout-deadlock", "1.31", None, ""),
+        ("ts-mlk-missing", "1.30", None, ""),
+        ("ts-mlk-missing", "1.36", "MatchLabelKeysInPodTopologySpread", "(matchLabelKeys needs the feature gate"),
+        ("ts-tainted-domains", "1.32", "NodeInclusionPolicyInPodTopologySpread", "(nodeTaintsPolicy needs the feature"),
+    ],
+)
+def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: str | None, says: str) -> None:
+    (advising,) = (each for each in RULES if each.id == rule)
+    gates = {off: False, "MatchLabelKeysInPodTopologySpreadSelectorMerge": False} if off and version == "1.36" else {}
+    gates |= {off: False} if off else {}
+    bad, nodes = ([o for o in yaml.safe_load_all(example(rule)[part]) if o] for part in ("bad", "cluster"))
+    cluster = Cluster.from_objects([*bad, *nodes], feature_gates=gates, kube_version=version)
+    (told, *_) = lint(World.of_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
+    assert told.fix.startswith(advising.fix)
+    assert told.fix.removeprefix(advising.fix).strip().startswith(says)
+    assert bool(says) == (told.fix != advising.fix)
