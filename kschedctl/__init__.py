@@ -5,9 +5,9 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
     kschedctl.Cluster.from_objects([...])        kschedctl.Cluster.from_paths(["state.json", "pods/"])
     kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
 
-``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; the report has the fields
-of the JSON document, which ``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose
-text is one line.
+``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; ``remedies`` says which
+smallest changes would let it schedule. The reports have the fields of the JSON documents, which ``report.to_dict()``
+gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])
@@ -25,9 +25,9 @@ from kschedctl.errors import KschedctlError
 from kschedctl.version import __version__
 
 if TYPE_CHECKING:
-    from kschedctl.library import Cluster, explain
+    from kschedctl.library import Cluster, explain, remedies
 
-__all__ = ["Cluster", "KschedctlError", "__version__", "explain"]
+__all__ = ["Cluster", "KschedctlError", "__version__", "explain", "remedies"]
 
 
 def __getattr__(name: str) -> Any:

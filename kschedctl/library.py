@@ -1,4 +1,4 @@
-"""The public Python API: ``kschedctl.Cluster`` and ``kschedctl.explain``."""
+"""The public Python API: ``kschedctl.Cluster``, ``kschedctl.explain`` and ``kschedctl.remedies``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Self
 from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
+from kschedctl.studies.remedies.remedies import remedies
 
-__all__ = ["Cluster", "explain"]
+__all__ = ["Cluster", "explain", "remedies"]
 
 
 class Cluster(cluster.Cluster):

@@ -153,6 +153,8 @@ _INSTALLED = frozenset({"pre-install", "post-install", "pre-upgrade", "post-upgr
 
 NEW = "new"
 """Stands for the hash of a Deployment's new template."""
+
+
 _PATIENCE_SECONDS = 300
 """How long the admission plugin DefaultTolerationSeconds lets pods stay on a node that is not ready."""
 

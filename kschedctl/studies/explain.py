@@ -64,7 +64,8 @@ def stand_in_of(scheduler: Scheduler, pod: PodReference) -> StandIn:
     """The pod that is asked about. Raises what ``explain`` raises."""
     if isinstance(pod, Mapping) and pod.get("kind") != "Pod":
         return _of_manifest(scheduler, pod)
-    return StandIn(scheduler, find_pod(scheduler, pod))
+    found = StandIn(scheduler, find_pod(scheduler, pod))
+    return found if isinstance(pod, str) else found._replace(workload=_typed(pod))
 
 
 def as_if(asked: StandIn, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
@@ -110,14 +111,15 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         if found is None:
             raise UsageError(f'pod "{pod}" not found')
         return scheduler.view.stored(found)
-    if not isinstance(pod, Pod):
-        converted = convert(pod)
-        assert isinstance(converted, Pod)
-        pod = converted
-    incoming: Pod = namespaced(pod)
+    incoming = _typed(pod)
     if not incoming.metadata.uid:  # not created yet
         incoming = admit(incoming, scheduler.cluster)
     return scheduler.view.admitted(scheduler.view.stored(incoming))
+
+
+def _typed(pod: Mapping[str, Any] | Pod) -> Pod:
+    found: Pod = namespaced(pod if isinstance(pod, Pod) else convert(pod))
+    return found
 
 
 def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:

@@ -23,12 +23,14 @@ from kschedctl.studies.edits.cluster_edits import with_pods
 class StandIn(NamedTuple):
     """A pod as the API server holds it or would hold it, and the scheduler of the cluster that it is in or comes to.
 
-    ``note`` says for whom it stands; empty for a pod that was itself asked about.
+    ``note`` says for whom it stands; empty for a pod that was itself asked about. ``workload``: as it is written, where
+    the pod comes of a manifest; a bare pod's is the pod.
     """
 
     scheduler: Scheduler
     pod: Pod
     note: str = ""
+    workload: Struct | None = None
 
 
 class _Reduced(NamedTuple):
@@ -55,7 +57,7 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced))
-        found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)]))
+        found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload))
     return found
 
 

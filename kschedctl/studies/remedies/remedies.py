@@ -7,12 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, Remedy, SearchReport
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.templates import template_spec, with_template_spec
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
 from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.changes import Edited, ObjectKey
@@ -21,7 +23,7 @@ from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
-from kschedctl.studies.remedies.trials import Trials
+from kschedctl.studies.remedies.trials import RemedyTrial, Trials, held
 
 HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
@@ -86,10 +88,12 @@ def searched(asked: StandIn, wishes: RemedyWishes) -> tuple[RemedySearch, list[R
 
 
 def as_read(asked: StandIn) -> Pod:
-    """The pod as it stands in the cluster; one that is not there yet as it would be created."""
-    meta = asked.pod.metadata
-    found = asked.scheduler.cluster.pod(meta.namespace, meta.name)
-    return asked.pod if found is None or asked.note else found
+    """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
+    meta, view = asked.pod.metadata, asked.scheduler.view
+    for found in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
+        if isinstance(found, Pod) and held(found, view) == asked.pod:
+            return found
+    return asked.pod
 
 
 def _remedy(trials: Trials, found: Ranked, asked: StandIn) -> Remedy:
@@ -106,13 +110,27 @@ def _remedy(trials: Trials, found: Ranked, asked: StandIn) -> Remedy:
         weakens="; ".join(weakens) or None,
         opens=trial.opens,
         commands=(*(patch.commands if patch else ()), *(c for fix in fixes for c in fix.commands)),
-        changes=tuple(object_changes(trial.edits)),
+        changes=tuple(object_changes(_as_written(trial, trials.key, asked.workload))),
         kinds=tuple(fix.kind for fix in fixes),
         victims=trial.victims,
         alternatives=found.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=patch.patch if patch else {},
     )
+
+
+def _as_written(trial: RemedyTrial, own: ObjectKey, workload: Struct | None) -> dict[ObjectKey, Edited]:
+    """The edits of objects, that of the pod as one of the template in the manifest that it comes of."""
+    edits = dict(trial.edits)
+    if workload is None or isinstance(workload, Pod) or own not in edits:
+        return edits
+    pod = Pod(spec=template_spec(workload))
+    for edit in (edit for fix in trial.changes for edit in fix.edits if edit.key == own):
+        changed = edit.change(pod)
+        assert isinstance(changed, Pod)
+        pod = changed
+    del edits[own]
+    return {ObjectKey(*identity(workload)): Edited(workload, with_template_spec(workload, pod.spec)), **edits}
 
 
 def _owner_patch(own: Edited) -> OwnerPatch:

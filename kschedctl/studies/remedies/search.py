@@ -9,7 +9,7 @@ from itertools import combinations
 
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import Site, least_changes, sites
-from kschedctl.studies.remedies.trials import RemedyTrial, Trials
+from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
 
 Ways = Callable[[Site], Iterable[Fix]]
 """The changes that might help at a site: what they address is the first thing that stands against the node there."""
@@ -72,7 +72,7 @@ class RemedySearch:
             return
         seen.add(here)
         for change in (self.everywhere if site.row is None else self.ways)(site):
-            if change in site.trial.changes or _of_new_object(change, site.trial) or not self.wishes.allow(change):
+            if change in site.trial.changes or _of_new_object(change, site.trial) or not self._wanted(change):
                 continue
             if self._over():
                 return
@@ -96,6 +96,10 @@ class RemedySearch:
             return
         if all(not self.trials.of(fewer).works for fewer in combinations(trial.changes, len(changes) - 1) if fewer):
             self.found.append(trial)
+
+    def _wanted(self, fix: Fix) -> bool:
+        """A pod for which the scheduler makes room anyhow needs no other class for that."""
+        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.preempts)
 
     def _over(self) -> bool:
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS

@@ -76,6 +76,12 @@ class Trials:
             self._known[name] = self._replay(asked)
         return self._known[name]
 
+    @cached_property
+    def preempts(self) -> bool:
+        """Whether the scheduler evicts others for the pod as it is."""
+        base = self.base
+        return base.cycle is not None and bool(with_preemption(base, base.cycle).nominated)
+
     def singles(self, kind: str) -> list[RemedyTrial]:
         """What was tried of single changes of a kind."""
         alone = (trial for changes, trial in self._known.items() if len(changes) == 1)

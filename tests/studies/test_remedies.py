@@ -1,0 +1,193 @@
+"""The document of remedies: what is found, in which order, and that anybody who applies it sees the pod schedule."""
+
+from __future__ import annotations
+
+import pytest
+from applied import apply
+from small import ZONE, Json, node, pod, replica, spread, workload
+
+from kschedctl import Cluster, explain, remedies
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.explain import explain_stand_in, stand_in_of
+from kschedctl.studies.remedies.remedies import with_remedies
+from kschedctl.studies.remedies.search import RemedyWishes
+
+GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def tainted(*more: Json) -> list[Json]:
+    """n1 is full, n2 for others, n3 cordoned: two ways for the author, two for the operator."""
+    return [
+        node("n1", cpu="1"),
+        node("n2", taints=[GPU]),
+        node("n3", unschedulable=True),
+        pod("p", cpu="2"),
+        *more,
+    ]
+
+
+def kinds(documents: list[Json], key: str = "d/p", wishes: RemedyWishes = RemedyWishes()) -> list[tuple[str, ...]]:
+    return [each.kinds for each in remedies(Cluster.from_objects(documents), key, wishes).remedies]
+
+
+def test_what_weakens_nothing_comes_first_and_the_smallest_change_before_others() -> None:
+    """Adding a node like n2 would not do: that is for others, too. Cordoned nodes are not models."""
+    assert kinds(tainted(), wishes=RemedyWishes(1)) == [
+        ("Uncordon",),
+        ("Tolerate",),
+        ("LowerRequest",),
+        ("Tolerate",),
+        ("RemoveTaint",),
+    ]
+    found = remedies(Cluster.from_objects(tainted()), "d/p").remedies
+    assert [each.weakens is None for each in found] == sorted((e.weakens is None for e in found), reverse=True)
+
+
+def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_says() -> None:
+    documents = tainted(pod("other", "n1", "500m"))
+    found = remedies(Cluster.from_objects(documents), "d/p").remedies
+    assert len(found) >= 5
+    for remedy in found:
+        after = explain(Cluster.from_objects(apply(remedy, documents)), "d/p")
+        assert (after.verdict, tuple(sorted(after.feasible))) == ("Schedulable", remedy.opens), remedy.summary
+
+
+def test_only_what_is_wished_for() -> None:
+    documents = tainted()
+    assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("RemoveTaint",)]
+    assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",), ("Tolerate",)]
+    without = RemedyWishes(1, without=frozenset({"Tolerate", "Uncordon"}))
+    assert kinds(documents, wishes=without) == [("LowerRequest",), ("RemoveTaint",)]
+
+
+def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:
+    documents = [node("n1", cpu="1", taints=[GPU]), pod("p", cpu="2")]
+    assert kinds(documents, wishes=RemedyWishes(1)) == []
+    found = kinds(documents, wishes=RemedyWishes(2))
+    assert {frozenset(each) for each in found} == {
+        frozenset({"Tolerate", "LowerRequest"}),
+        frozenset({"RemoveTaint", "LowerRequest"}),
+    }
+
+
+def test_why_a_kind_of_remedy_cannot_exist() -> None:
+    documents = [node("n1", cpu="31500m"), pod("p", cpu="64")]
+    report = remedies(Cluster.from_objects(documents), "d/p")
+    assert report.impossible == (
+        "room: no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5",
+        "more nodes: it fits on none of the 1 sorts of nodes that the cluster has, even empty",
+        "another PriorityClass: none above its priority of 0 lets pods preempt",
+    )
+    assert [each.summary for each in report.remedies] == ["Ask for 31500m of cpu instead of 64 in container c"]
+
+
+HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+BY_CLASS = RemedyWishes(1, only=frozenset({"UsePriorityClass"}))
+
+
+def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -> None:
+    documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
+    assert (found.opens, found.victims) == (("n1",), ("d/equal",))
+    assert found.weakens == "it goes before pods of lower priority; evicts d/equal"
+    after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
+    assert after.preemption is not None
+    assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")
+
+
+def test_no_other_class_for_a_pod_that_preempts_as_it_is() -> None:
+    documents = [node("n1", cpu="2"), pod("lower", "n1", "2", priority=0), pod("p", cpu="2", priority=10), HIGH]
+    report = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS)
+    assert (report.remedies, [line for line in report.impossible if "PriorityClass" in line]) == ((), [])
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "CronJob"])
+def test_a_manifest_is_changed_where_it_is_written(kind: str) -> None:
+    template = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    manifest = workload(kind, template=template)
+    if kind == "CronJob":
+        manifest["spec"] = {"jobTemplate": {"spec": {"template": manifest["spec"]["template"]}}}
+    cluster = Cluster.from_objects([node("n1", taints=[GPU])])
+    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"Tolerate"})))
+    (changed,) = apply(report.remedies[0], [manifest])
+    assert explain(cluster, manifest).verdict == "Unschedulable"
+    assert explain(cluster, changed).verdict == "Schedulable"
+    assert {**changed, "spec": None} == {**manifest, "spec": None}
+
+
+def test_a_bare_manifest_is_changed_as_it_is_written() -> None:
+    manifest = pod("p", cpu="2")
+    del manifest["metadata"]["uid"]
+    del manifest["status"], manifest["spec"]["nodeName"]
+    cluster = Cluster.from_objects([node("n1", taints=[GPU])])
+    for remedy in remedies(cluster, manifest, RemedyWishes(1, by="author")).remedies:
+        (changed,) = apply(remedy, [manifest])
+        assert explain(cluster, changed).verdict == "Schedulable"
+
+
+def test_the_command_patches_what_makes_the_pod() -> None:
+    documents = [node("n1", taints=[GPU]), replica("r")]
+    found = remedies(Cluster.from_objects(documents), "d/r", RemedyWishes(1, by="author")).remedies[0]
+    assert found.owner == "Deployment d/web"
+    toleration = {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}
+    assert found.owner_patch == {"spec": {"template": {"spec": {"tolerations": [toleration]}}}}
+    assert found.commands[0].startswith("kubectl patch deployment -n d web --type strategic -p '{")
+
+
+def test_lists_that_a_strategic_merge_would_merge_are_replaced() -> None:
+    """topologySpreadConstraints are merged by topologyKey: the old one would stay."""
+    documents = [node("n1", zone="a"), node("n2", zone="b", cpu="0"), replica("q", "n1"), replica("r", **spread(ZONE))]
+    wishes = RemedyWishes(1, only=frozenset({"ScheduleAnyway"}))
+    (found,) = remedies(Cluster.from_objects(documents), "d/r", wishes).remedies
+    (directive, constraint) = found.owner_patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (directive, constraint["whenUnsatisfiable"]) == ({"$patch": "replace"}, "ScheduleAnyway")
+
+
+def test_what_cannot_be_patched_in_place_is_made_anew() -> None:
+    """Only tolerations may be added to a pod; a Job's template stays as it was made."""
+    for owner in (None, {"kind": "Job", "name": "j"}):
+        documents = [node("n1", cpu="1"), pod("p", cpu="2", owner=owner)]
+        (lower,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+        assert lower.commands[0].startswith("# ")
+        assert "make it anew from its manifest" in lower.commands[0]
+    documents = [node("n1", taints=[GPU]), pod("p")]
+    (tolerate,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1, by="author")).remedies
+    assert tolerate.commands[0].startswith("kubectl patch pod -n d p ")
+
+
+def test_pods_that_need_none() -> None:
+    """One that fits, runs, or is held back: the verdict says it, and nothing is searched."""
+    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    cluster = Cluster.from_objects([node("n1"), pod("fits"), pod("runs", "n1"), gated])
+    for name, verdict in (("fits", "Schedulable"), ("runs", "Bound"), ("gated", "Gated")):
+        report = remedies(cluster, f"d/{name}")
+        assert (report.verdict, report.remedies, report.searched) == (verdict, (), None)
+        assert report.headline
+    with pytest.raises(UsageError, match='pod "d/none" not found'):
+        remedies(cluster, "d/none")
+
+
+def test_a_pod_that_no_profile_serves() -> None:
+    documents = [node("n1"), pod("p", schedulerName="mine")]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p").remedies
+    assert found.kinds == ("OtherScheduler",)
+    assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
+
+
+def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
+    asked = stand_in_of(Scheduler(Cluster.from_objects(tainted())), "d/p")
+    report = with_remedies(explain_stand_in(asked), asked)
+    assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("Tolerate",)]
+    assert all(len(each.kinds) == 1 for each in report.remedies)
+    assert len(report.remedies) == 5
+
+
+def test_alternatives_are_told_once() -> None:
+    documents = [
+        node("n1", unschedulable=True),
+        node("n2", unschedulable=True, taints=[{**GPU, "effect": "PreferNoSchedule"}]),
+    ]
+    documents.append(pod("p"))
+    first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
+    assert (first.summary, first.alternatives) == ("Uncordon node n1", ("n2",))
