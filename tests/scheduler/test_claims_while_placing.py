@@ -175,3 +175,31 @@ def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     if cycle.error is not None:
         return cycle.error
     return len(cycle.feasible), {view.nodes.names[row] for row in cycle.scores.best.tolist()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_clones_have_devices_of_their_own(seed: int) -> None:
+    """Copies of a pod for whose extended resources devices stand: as pods of other names fare, one cycle after another.
+
+    Some nodes give the resource by a device plugin; some have devices for it, or see those of their zone.
+    """
+    random = Random(seed)
+    cluster = nodes(random)
+    names = [each["metadata"]["name"] for each in cluster if each["kind"] == "Node"]
+    for each in cluster:
+        if each["kind"] == "Node" and random.random() < 0.3:
+            each["status"]["allocatable"]["example.com/gpu"] = "2"
+    cluster += devices(random, names)
+    requests = {"cpu": "100m", "example.com/gpu": random.choice(["1", "1", "2"])}
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    others = [object_of("Pod", f"p{i}", spec) for i in range(random.randint(2, 7))]
+    by_name = Simulation(Scheduler(Cluster.from_objects([*cluster, *others])), seed=seed)
+    cloned = Simulation(Scheduler(Cluster.from_objects([*cluster, others[0]])), seed=seed)
+    for position, copy in enumerate([0, *cloned.view.clone(0, len(others) - 1)]):
+        expected = anew(by_name, position)
+        assert found(cloned, copy) == expected
+        if isinstance(expected, tuple) and expected[1]:
+            row = by_name.view.nodes.index[random.choice(sorted(expected[1]))]
+            by_name.bind(position, row)
+            cloned.bind(copy, row)

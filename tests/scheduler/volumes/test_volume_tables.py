@@ -127,6 +127,13 @@ def test_capacity_scorer(case: Json) -> None:
         assert capacity_score(points, resources).tolist() == [value["score"]]
 
 
+def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> None:
+    """As scorer.go has it; a byte of which nothing is asked is empty."""
+    requested, capacity = np.array([[0], [0], [1], [2]]), np.array([[0], [1], [1], [1]])
+    resources = ClassResources(requested, capacity, np.ones((4, 1), np.bool_))
+    assert capacity_score([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
+
+
 # -- helpers ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,23 @@
+"""Which kinds the answers about a pod's devices lean on."""
+
+from __future__ import annotations
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans
+from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.snapshot.fork import Fork
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kinds"),
+    [({}, ["ResourceClaimTemplate"]), ({"creationTimestamp": "2026-01-01T00:00:00Z"}, [])],
+    ids=["of a manifest", "of a cluster"],
+)
+def test_a_claim_that_is_not_made_yet_leans_on_its_template(metadata: dict[str, str], kinds: list[str]) -> None:
+    """Of a pod of a cluster the status says which claims were made, whatever templates there are."""
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", **metadata}, "spec": spec}
+    view = Fork.of(Cluster.from_objects([pod]))
+    assert [lean.kind for lean in claim_leans(view.pods.infos[0], view, Features())] == kinds

@@ -1,0 +1,33 @@
+"""Which kinds the answers about a pod's volumes lean on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.volumes.claim_leans import claim_leans
+from kschedctl.scheduler.volumes.listers import listers
+from kschedctl.snapshot.fork import Fork
+
+NAMES_NO_CLASS: dict[str, Any] = {}
+"""So that it got the default class when it was created, if there is one."""
+
+
+@pytest.mark.parametrize(
+    ("claimed", "kinds"),
+    [
+        (NAMES_NO_CLASS, ["StorageClass"]),
+        ({"storageClassName": "fast"}, ["StorageClass"]),
+        ({"storageClassName": ""}, []),  # wants none
+        ({"volumeName": "pv", "storageClassName": ""}, ["PersistentVolume"]),
+    ],
+    ids=["default class", "class", "no class", "volume"],
+)
+def test_a_claim_leans_on_what_it_names_and_is_not_there(claimed: dict[str, Any], kinds: list[str]) -> None:
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": claimed}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"volumes": [volume]}}
+    view = Fork.of(Cluster.from_objects([claim, pod]))
+    assert [lean.kind for lean in claim_leans(view.pods.infos[0], listers(view))] == kinds
