@@ -30,6 +30,7 @@ PAGES = {
     "WhatIf": "pages.whatif:whatif_page",
     "Answers": "pages.answers:answers_page",
     "Remedies": "pages.remedies:remedies_page",
+    "RemediesOfMany": "pages.remedies:many_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

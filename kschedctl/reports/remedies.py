@@ -64,3 +64,42 @@ class Remedies(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
+
+
+class ChosenRemedy(Document, frozen=True):
+    """A remedy for many pods, and whom it clears beside those before it; ``workloads``: whose pods it changes."""
+
+    remedy: Remedy
+    clears: tuple[str, ...]
+    workloads: tuple[str, ...] = ()
+
+
+class HelplessPods(Document, frozen=True):
+    """Pods alike that still wait with all the chosen remedies, and kube-scheduler's ``message`` then."""
+
+    pods: tuple[str, ...]
+    workload: str
+    message: str
+    impossible: tuple[str, ...] = ()
+
+
+class RemediesOfMany(Document, frozen=True):
+    """What clears most of the pods that wait once all have passed the queue.
+
+    ``waiting``: how many those are; ``cleared``: how many of them get a node with the ``chosen`` remedies together. Of
+    these each is the one that clears most of the rest, as simulations say in which all pending pods pass the queue:
+    others may clear more together. ``complete``: all remedies that were found for single pods were tried.
+    """
+
+    scope: str
+    waiting: int
+    cleared: int
+    chosen: tuple[ChosenRemedy, ...] = ()
+    left: tuple[HelplessPods, ...] = ()
+    complete: bool = True
+    not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "RemediesOfMany"

@@ -22,7 +22,7 @@ from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.pending import PendingPods
-from kschedctl.reports.remedies import Remedies
+from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.version import Version
@@ -45,6 +45,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "failures": Failures,
     "whatif": WhatIf,
     "remedies": Remedies,
+    "remedies-of-many": RemediesOfMany,
     "answers": Answers,
     "version": Version,
     "version-changes": VersionChanges,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,13 +14,16 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, with_options
+from kschedctl.cli.progress import bars
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
+from kschedctl.reports.remedies import RemediesOfMany
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.remedies.kinds import KINDS
+from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.remedies import remedies_of
 from kschedctl.studies.remedies.search import RemedyWishes
 
@@ -28,6 +31,7 @@ EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
     "kschedctl remedies deploy/web -n shop --by author -o patch",
     "kschedctl remedies web -n shop --without Tolerate,DropSelector",
+    "kschedctl remedies -A",
     "helm template web ./web | kschedctl remedies -f - -n shop",
 )
 
@@ -66,30 +70,40 @@ def remedies(
     """Which smallest changes would let this pod schedule? Every answer was replayed first.
 
     Of its own manifest, of nodes, of the pods in its way: the fewest and smallest first, those last that give up a
-    guarantee. No printed set has a change that could be left out. Nothing is ever executed. The kinds of changes
-    are named by --only help.
+    guarantee. No printed set has a change that could be left out. Nothing is ever executed. Without a POD: the few
+    changes that clear most of the pending pods of the namespace (with -A of all), chosen greedily by simulation.
     """
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())
     inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
     asked = _asked(inquiry, source, scope, words)
-    report = remedies_of(asked, wishes)
-    return view.answer(report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided))
+    if len(asked) == 1:
+        report = remedies_of(asked[0], wishes)
+        return view.answer(report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided))
+    if words:
+        raise UsageError(f"these are {len(asked):,} different pods", hint="name one of them, or none for all of them")
+    return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> StandIn:
-    """The one pod that is asked about. Raises UsageError."""
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn]:
+    """The pods that are asked about."""
     scope = in_context(scope, source, inquiry.cluster)
     if words:
-        found = subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
-    else:
-        found = subjects.of_files(inquiry, scope) or [
-            StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod))
-            for pod in found_pods.pending(inquiry.cluster, scope)
-        ]
-    if len(found) != 1:
-        raise UsageError(f"remedies are about one pod, and these are {len(found):,}", hint="name one of them")
-    return found[0]
+        return subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+    if found := subjects.of_files(inquiry, scope):
+        return found
+    waiting = found_pods.pending(inquiry.cluster, scope)
+    return [StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
+
+
+def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """All that wait in the scope."""
+    keys = {pod.key for pod in found_pods.pending(inquiry.cluster, scope)}
+    with bars() as shown:
+        progress = shown.begin("trying remedies", 0)
+        smallest = replace(wishes, smallest=True)
+        report = remedies_of_many(inquiry.cluster, keys, found_pods.describe(scope), smallest, progress)
+    return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:

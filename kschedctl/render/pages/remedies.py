@@ -16,13 +16,15 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    count,
+    first_rows,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.pages.sections import not_known_lines, not_replayed_lines
-from kschedctl.reports.remedies import Remedies, Remedy
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.render.pages.sections import ROWS_SHOWN, not_known_lines, not_replayed_lines
+from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
+from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 TITLE = "Remedies, each replayed"
 
@@ -82,6 +84,51 @@ def _opens(remedy: Remedy) -> str:
     if len(remedy.opens) == 1:
         return remedy.opens[0]
     return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
+
+
+def many_page(report: RemediesOfMany, style: Style) -> Page:
+    """How many the chosen changes clear; each change, how it is made, and who still waits."""
+    title = f"{report.cleared:,} of {count(report.waiting, 'waiting pod')} {report.scope} get a node{_with(report)}"
+    if not report.waiting:
+        return (paragraph(Marked("No pod waits", Tone.GOOD), report.scope + doubt(report.unknown)),)
+    rows = tuple(_chosen(number, each) for number, each in enumerate(report.chosen, 1))
+    columns = (Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("clears", right=True))
+    table = (Table(columns, rows),) if rows else ()
+    partly = "not all that may help was tried: there may be better ones"
+    return (
+        *section(title + doubt(report.unknown), *table),
+        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
+        *not_replayed_lines(report.not_replayed),
+        *_made([each.remedy for each in report.chosen]),
+        *_left(report.left, style),
+    )
+
+
+def _with(report: RemediesOfMany) -> str:
+    if not report.chosen:
+        return ": nothing was found that helps more"
+    number = sum(len(each.remedy.kinds) for each in report.chosen)
+    these = "this change" if number == 1 else f"these {number} changes"
+    return f" with {these}, chosen greedily and simulated"
+
+
+def _chosen(number: int, chosen: ChosenRemedy) -> tuple[Cell | Stack, ...]:
+    remedy = chosen.remedy
+    cells: list[Cell] = [remedy.summary]
+    if chosen.workloads:
+        cells.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
+    if remedy.weakens:
+        cells.append(Marked(f"but {remedy.weakens}", Tone.WARNING))
+    return (f"{number}", Stack(tuple(cells)), remedy.by, f"{len(chosen.clears):,}")
+
+
+def _left(left: Sequence[HelplessPods], style: Style) -> Page:
+    if not left:
+        return ()
+    shown, note = first_rows(left, style, ROWS_SHOWN)
+    columns = (Column("pods", right=True), Column("workload and why"))
+    rows = tuple((f"{len(e.pods):,}", Stack((Marked(e.workload, Tone.STRONG), e.message))) for e in shown)
+    return section("Still waiting", Table(columns, rows, note))
 
 
 def _made(remedies: Sequence[Remedy]) -> Iterator[Block]:

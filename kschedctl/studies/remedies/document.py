@@ -1,0 +1,99 @@
+"""A remedy as people and programs see it: a sentence, commands, patches, and the changes of the objects as read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import identity
+from kschedctl.reports.remedies import Remedy
+from kschedctl.studies.controllers.templates import template_spec, with_template_spec
+from kschedctl.studies.remedies.changes import Edited, ObjectKey
+from kschedctl.studies.remedies.json_patch import json_patch, plain
+from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
+from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.trials import RemedyTrial
+
+API_VERSIONS = {
+    "Node": "v1",
+    "Pod": "v1",
+    "Namespace": "v1",
+    "PersistentVolume": "v1",
+    "PersistentVolumeClaim": "v1",
+    "StorageClass": "storage.k8s.io/v1",
+    "CSINode": "storage.k8s.io/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "DeviceClass": "resource.k8s.io/v1",
+}
+
+
+def remedy_of(
+    found: Ranked, own: ObjectKey, workload: Struct | None = None, edits: Mapping[ObjectKey, Edited] | None = None
+) -> Remedy:
+    """What is told of changes that work; ``own``: the asked pod, which may come of a ``workload``'s manifest.
+
+    ``edits``: of all objects, where those of the trial are not all.
+    """
+    trial = found.trial
+    fixes = trial.changes
+    weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
+    if trial.victims:
+        weakens.append(f"evicts {', '.join(trial.victims)}")
+    patch = _owner_patch(trial.edits[own]) if own in trial.edits else None
+    return Remedy(
+        summary=_sentence(fix.text for fix in fixes),
+        by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
+        weakens="; ".join(weakens) or None,
+        opens=trial.opens,
+        commands=(*(patch.commands if patch else ()), *(c for fix in fixes for c in fix.commands)),
+        changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
+        kinds=tuple(fix.kind for fix in fixes),
+        victims=trial.victims,
+        alternatives=found.alternatives,
+        owner=str(patch.owner) if patch else "",
+        owner_patch=patch.patch if patch else {},
+    )
+
+
+def _as_written(trial: RemedyTrial, own: ObjectKey, workload: Struct | None) -> dict[ObjectKey, Edited]:
+    """The edits of objects, that of the pod as one of the template in the manifest that it comes of."""
+    edits = dict(trial.edits)
+    if workload is None or isinstance(workload, Pod) or own not in edits:
+        return edits
+    pod = Pod(spec=template_spec(workload))
+    for edit in (edit for fix in trial.changes for edit in fix.edits if edit.key == own):
+        changed = edit.change(pod)
+        assert isinstance(changed, Pod)
+        pod = changed
+    del edits[own]
+    return {ObjectKey(*identity(workload)): Edited(workload, with_template_spec(workload, pod.spec)), **edits}
+
+
+def _owner_patch(own: Edited) -> OwnerPatch:
+    assert isinstance(own.before, Pod)
+    assert isinstance(own.after, Pod)
+    return owner_patch(own.before, own.after)
+
+
+def _sentence(texts: Iterable[str]) -> str:
+    """
+    >>> _sentence(["uncordon node n1", "ask for less"])
+    'Uncordon node n1, and ask for less'
+    """
+    text = ", and ".join(texts)
+    return text[:1].upper() + text[1:]
+
+
+def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Any]]:
+    """What the edits do to the objects as they were read, in the form of ``Remedy.changes``."""
+    for key, edit in edits.items():
+        named = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+        if edit.after is None:
+            yield {"delete": named}
+        elif edit.before is None:
+            head = {"apiVersion": API_VERSIONS[key.kind], "kind": key.kind}
+            yield {"create": head | plain(edit.after)}
+        else:
+            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after)))}

@@ -1,0 +1,244 @@
+"""Which few changes clear most of the pods that wait? Chosen greedily: each time the one after which fewest wait.
+
+What a change does is simulated: all pending pods pass the queue of the cluster with it. The changes that are tried are
+the smallest remedies of each kind of pods that wait, what the author changes being changed for all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import owner_of
+from kschedctl.cluster import Cluster
+from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.explain import explain_pod, not_replayed
+from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
+from kschedctl.studies.remedies.document import remedy_of
+from kschedctl.studies.remedies.impossible import impossible
+from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.remedies import HELPED, searched
+from kschedctl.studies.remedies.search import RemedyWishes
+from kschedctl.studies.remedies.trials import changed_cluster
+from kschedctl.studies.remedies.ways.new_nodes import more_like
+from kschedctl.studies.settling import Settled, settle
+from kschedctl.studies.unknown import said
+
+TRIED_OF_EACH = 3
+MOST_MORE = 64
+"""So many nodes are added at most."""
+SEARCHED, SIMULATED = 15.0, 30.0
+"""So many seconds are searched for remedies and simulated; where that is not enough for all, the answer says so."""
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Pods of one workload that ask for the same and wait; and what helps one of them."""
+
+    pods: tuple[Pod, ...]
+    found: tuple[Ranked, ...] = ()
+    impossible: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A remedy of the first of some pods, for all of them; ``hopes``: whom it may help."""
+
+    pods: tuple[Pod, ...]
+    remedy: Ranked
+    hopes: frozenset[str]
+
+    @property
+    def own(self) -> ObjectKey:
+        return ObjectKey.of(self.pods[0])
+
+    def of_nodes(self, count: int) -> Proposal | None:
+        """The same with so many nodes in the place of one, where it adds one and does nothing else."""
+        trial = self.remedy.trial
+        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
+            return None
+        model = trial.changes[0].edits[0].like
+        view = trial.cycle.view
+        fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))
+        return replace(self, remedy=self.remedy._replace(trial=trial.with_changes((fix,))))
+
+
+def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
+    """The best remedies of each group; what is no change of the pods themselves is one for all whom it helps."""
+    found: dict[object, Proposal] = {}
+    for group in groups:
+        keys = frozenset(pod.key for pod in group.pods)
+        for remedy in group.found[:TRIED_OF_EACH]:
+            proposal = Proposal(group.pods, remedy, keys)
+            fixes = frozenset(remedy.trial.changes)
+            shared = proposal.own not in remedy.trial.edits
+            name = fixes if shared else (fixes, group.pods[0].key)
+            known = found.get(name)
+            found[name] = replace(known, hopes=known.hopes | keys) if known else proposal
+    return list(found.values())
+
+
+@dataclass
+class GreedyChoice:
+    """The choice as it proceeds, of the ``proposals``; ``rest`` is the cluster at rest with those that are chosen."""
+
+    cluster: Cluster
+    proposals: list[Proposal]
+    rest: Settled
+    progress: Progress
+    chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
+    complete: bool = True
+
+    def run(self, most: int, seconds: float) -> None:
+        """Choose up to so many changes, each time within a share of the time."""
+        begin = time.monotonic()
+        for number in range(1, most + 1):
+            left = most - sum(len(chosen.remedy.trial.changes) for chosen, _ in self.chosen)
+            if not left or not self.rest.waiting or not self._choose(left, begin + seconds * number / most):
+                return
+
+    def _choose(self, left: int, until: float) -> bool:
+        """Take the proposal of at most so many changes after which fewest pods wait; whether there is one."""
+        best: tuple[Proposal, Settled] | None = None
+        queue = self._promising(left)
+        while queue:
+            proposal = queue.pop(0)
+            if time.monotonic() > until:
+                self.complete = False
+                break
+            after = settle(changed_cluster(self.cluster, self._edits(proposal), pods=True))
+            self.progress(1)
+            cleared = len(self.rest.waiting) - len(after.waiting)
+            if cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best)):
+                best = proposal, after
+            if cleared > 0 and (more := proposal.of_nodes(-(-self._hoped(proposal) // cleared))):
+                queue.append(more)
+        if best is None:
+            return False
+        proposal, after = best
+        self.chosen.append((proposal, [key for key in self.rest.waiting if key not in after.waiting]))
+        self.proposals = [each for each in self.proposals if each.remedy.trial.edits != proposal.remedy.trial.edits]
+        self.rest = after
+        return True
+
+    def _hoped(self, proposal: Proposal) -> int:
+        """How many of those that it may help still wait."""
+        return sum(key in self.rest.waiting for key in proposal.hopes)
+
+    def _promising(self, left: int) -> list[Proposal]:
+        """Those that may help pods that still wait, those for most of them first."""
+        small = (each for each in self.proposals if len(each.remedy.trial.changes) <= left and self._hoped(each))
+        return sorted(small, key=self._hoped, reverse=True)
+
+    def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
+        """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
+        found: dict[ObjectKey, Edited] = {}
+        for proposal in (*(chosen for chosen, _ in self.chosen), more):
+            found |= edits_for_all(self.cluster, proposal, found)
+        return found
+
+
+def _worth(proposal: Proposal, after: Settled) -> tuple[int, bool, int]:
+    """The fewer wait afterwards the better, then what weakens nothing, then the smaller change."""
+    fixes = proposal.remedy.trial.changes
+    return len(after.waiting), any(fix.weakens for fix in fixes), sum(fix.cost for fix in fixes)
+
+
+def edits_for_all(
+    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, Edited] | None = None
+) -> dict[ObjectKey, Edited]:
+    """What the proposal changes, after what is changed ``before``."""
+    known, read = before or {}, reader(cluster)
+    own = proposal.own
+    fixes = proposal.remedy.trial.changes
+    changed = edited(fixes, lambda key: known[key].after if key in known else read(key))
+    found = {
+        key: edit._replace(before=known[key].before if key in known else edit.before)
+        for key, edit in changed.items()
+        if key != own
+    }
+    if own in changed:
+        for pod in proposal.pods:
+            after: Pod = pod
+            for edit in (edit for fix in fixes for edit in fix.edits if edit.key == own):
+                now = edit.change(after)
+                assert isinstance(now, Pod)
+                after = now
+            found[ObjectKey.of(pod)] = Edited(pod, after)
+    return found
+
+
+def remedies_of_many(
+    cluster: Cluster,
+    keys: Collection[str],
+    scope: str,
+    wishes: RemedyWishes = RemedyWishes(smallest=True),
+    progress: Progress = lambda _: None,
+) -> RemediesOfMany:
+    """Up to ``wishes.max_changes`` remedies for the pods of these keys, ``namespace/name``; ``scope``: in words."""
+    first = settle(cluster)
+    scheduler = Scheduler(first.cluster)
+    groups = _alike(scheduler, [key for key in first.waiting if key in keys])
+    searched_until = time.monotonic() + SEARCHED
+    helped = [_helped(scheduler, each, wishes, progress) for each in groups if time.monotonic() < searched_until]
+    choice = GreedyChoice(cluster, proposals_of(helped), first, progress)
+    choice.run(wishes.max_changes, SIMULATED)
+    cleared = {key for _, some in choice.chosen for key in some}
+    return RemediesOfMany(
+        scope=scope,
+        waiting=sum(key in keys for key in first.waiting),
+        cleared=sum(key in keys for key in cleared),
+        chosen=tuple(_chosen(proposal, some, cluster) for proposal, some in choice.chosen),
+        left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
+        complete=choice.complete and len(helped) == len(groups),
+        not_replayed=_left_out(scheduler),
+        interrupted=first.interrupted,
+        **said(first.unknown),
+    )
+
+
+def _left_out(scheduler: Scheduler) -> tuple[str, ...]:
+    frameworks = map(scheduler.framework, scheduler.configuration.profiles)
+    return tuple(dict.fromkeys(what for found in frameworks if found for what in not_replayed(scheduler, found)))
+
+
+def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
+    """The pods by workload and what they ask for, the most first."""
+    columns = scheduler.view.pods
+    alike: dict[object, list[Pod]] = {}
+    for key in keys:
+        position = columns.index[key]
+        pod = columns.objects[position]
+        alike.setdefault((owner_of(pod), int(columns.info[position])), []).append(pod)
+    return [Alike(tuple(pods)) for pods in sorted(alike.values(), key=len, reverse=True)]
+
+
+def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
+    """The pods with what helps the first of them."""
+    asked = StandIn(scheduler, scheduler.view.stored(group.pods[0]))
+    if explain_pod(scheduler, asked.pod).verdict not in HELPED:
+        return group
+    search, best = searched(asked, wishes)
+    progress(1)
+    return replace(group, found=tuple(best), impossible=impossible(search))
+
+
+def _chosen(proposal: Proposal, clears: Collection[str], cluster: Cluster) -> ChosenRemedy:
+    """The remedy with the changes of all the pods that it is for."""
+    trial = proposal.remedy.trial
+    everywhere = edits_for_all(cluster, proposal)
+    remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere)
+    workloads = dict.fromkeys(str(owner_of(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
+    return ChosenRemedy(remedy, tuple(sorted(clears)), tuple(workloads))
+
+
+def _left(groups: Iterable[Alike], rest: Settled) -> Iterable[HelplessPods]:
+    for group in groups:
+        waiting = tuple(pod.key for pod in group.pods if pod.key in rest.waiting)
+        if waiting:
+            yield HelplessPods(waiting, str(owner_of(group.pods[0])), rest.waiting[waiting[0]], group.impossible)
