@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from kschedctl.api.api_versions import fate
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.configuration_faults import faults, load, path_of
+from kschedctl.lint.configuration_faults import faults, load, of_other_versions, path_of, without_hint
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, Severity
 from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.world import World
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
-from kschedctl.scheduler.configuration.document import API_VERSION, GROUP
+from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
 from kschedctl.scheduler.registry import in_tree
 from kschedctl.scheduler.third_party import third_party_plugins
@@ -64,13 +66,15 @@ def check_configuration(
     document = subject.document
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
-        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} is no longer read, only {API_VERSION}")
+        said = fate(version, KIND) or "is no longer read"
+        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {said}: only {API_VERSION} is read")
         return
+    others = of_other_versions(document, gates)
     try:
         configuration = load(document, gates)
     except ConfigurationError as error:
-        found = faults(document, gates) or [(path_of(str(error)), str(error))]
-        yield from ((INVALID, subject.problem(path, message)) for path, message in found)
+        found = faults(document, gates) or [(path_of(str(error)), without_hint(error))]
+        yield from ((INVALID, subject.problem(*_with_version(path, message, others))) for path, message in found)
         return
     for i, (profile, written) in enumerate(
         zip(configuration.profiles.values(), document.get("profiles") or ({},), strict=False)
@@ -79,11 +83,19 @@ def check_configuration(
         yield from ((WITHOUT_STATE, p) for p in _without_state(subject, path, profile))
         yield from ((DISABLED, p) for p in _disabled(subject, path, profile, gates))
         yield from ((WEIGHT_ZERO, p) for p in _weights(subject, path, written))
-        yield from ((UNKNOWN, p) for p in _unknown(subject, path, written, gates))
+        yield from ((UNKNOWN, p) for p in _unknown(subject, path, written, gates, others))
         yield from ((FOREIGN, p) for p in _foreign(subject, path, profile, written, gates))
-        yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written, gates))
+        yield from ((UNUSED_ARGS, p) for p in _unused_args(subject, path, profile, written, gates=gates, others=others))
     if nodes is not None:
         yield from ((PERCENTAGE, p) for p in _percentages(subject, configuration, nodes))
+
+
+def _with_version(path: Path, message: str, others: Iterable[OfOtherVersion]) -> tuple[Path, str]:
+    """A refusal and which version has what is refused, at the field that names it."""
+    for other in others:
+        if other.path[: len(path)] == path and other.name in message:
+            return other.path, f"{message} ({other})"
+    return path, message
 
 
 def nodes_to_find(percentage: int, nodes: int) -> int:
@@ -124,13 +136,16 @@ def _weights(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterat
                 yield subject.problem((*path, "plugins", point, "enabled", i, "weight"), message)
 
 
-def _unknown(subject: Subject, path: Path, written: Mapping[str, Any], gates: FeatureGates) -> Iterator[Problem]:
+def _unknown(
+    subject: Subject, path: Path, written: Mapping[str, Any], gates: FeatureGates, others: Sequence[OfOtherVersion]
+) -> Iterator[Problem]:
     known = {*in_tree(gates.minor), *third_party_plugins(), "*"}
     for point, plugin_set in (written.get("plugins") or {}).items():
         for i, plugin in enumerate((plugin_set or {}).get("disabled") or ()):
             if plugin.get("name") not in known:
                 at = (*path, "plugins", point, "disabled", i)
-                yield subject.problem(at, f"there is no plugin {plugin.get('name')} to disable")
+                said = f"there is no plugin {plugin.get('name')} to disable"
+                yield subject.problem(at, _with_version(at, said, others)[1])
 
 
 def _foreign(
@@ -146,14 +161,24 @@ def _foreign(
 
 
 def _unused_args(
-    subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any], gates: FeatureGates
+    subject: Subject,
+    path: Path,
+    profile: Profile,
+    written: Mapping[str, Any],
+    *,
+    gates: FeatureGates,
+    others: Sequence[OfOtherVersion],
 ) -> Iterator[Problem]:
     running = profile.enabled_names.union(profile.foreign)
     for i, config in enumerate(written.get("pluginConfig") or ()):
-        name = str(config.get("name"))
+        name, at = str(config.get("name")), (*path, "pluginConfig", i)
+        here = [other for other in others if other.path[: len(at)] == at]
         if name not in running:
             known = "is not enabled" if name in in_tree(gates.minor) else "is not known, and not enabled"
-            yield subject.problem((*path, "pluginConfig", i), f"arguments of {name}, which {known} in this profile")
+            said = f"arguments of {name}, which {known} in this profile"
+            yield subject.problem(at, _with_version(at, said, here)[1])
+        elif here:
+            yield subject.problem(at, f"{here[0]}: this version does not look at them")
 
 
 def _percentages(subject: Subject, configuration: SchedulerConfiguration, nodes: int) -> Iterator[Problem]:
@@ -237,7 +262,7 @@ FOREIGN = _rule(
 UNUSED_ARGS = _rule(
     "cfg-unused-args",
     WARNING,
-    "Arguments of a plugin that does not run",
+    "Arguments of a plugin that does not run, or has none in this version",
     "They have no effect.",
     fix="Enable the plugin, or remove the arguments",
 )

@@ -8,9 +8,12 @@ from typing import Any
 
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.subject import Path
+from kschedctl.scheduler.configuration import other_versions
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
+from kschedctl.scheduler.configuration.strict_decoding import steps
 from kschedctl.scheduler.configuration.validation import configuration_errors
 from kschedctl.scheduler.third_party import third_party_plugins
 
@@ -26,6 +29,12 @@ def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerCo
     return load_configuration(document, gates, third_party_plugins(), other_builds=True)
 
 
+def of_other_versions(document: Mapping[str, Any] | None, gates: FeatureGates) -> list[OfOtherVersion]:
+    """What other versions have that this one does not know; a plugin that a package registers is not meant."""
+    registered = third_party_plugins()
+    return [each for each in other_versions.of_other_versions(document, gates.minor) if each.name not in registered]
+
+
 def faults(document: Mapping[str, Any], gates: FeatureGates) -> list[Fault]:
     """Fields of wrong types and unknown ones, then wrong values of the others, else what keeps a profile from starting.
 
@@ -34,7 +43,7 @@ def faults(document: Mapping[str, Any], gates: FeatureGates) -> list[Fault]:
     found: list[Fault] = []
     while len(found) < MOST:
         try:
-            parsed = parse_document(document)
+            parsed = parse_document(document, gates.minor)
         except ConfigurationError as error:
             decoding = list(_of_decoding(error))
             found += decoding
@@ -49,6 +58,11 @@ def faults(document: Mapping[str, Any], gates: FeatureGates) -> list[Fault]:
     return found[:MOST] or list(_of_profiles(document, gates))
 
 
+def without_hint(error: ConfigurationError) -> str:
+    """What kube-scheduler says."""
+    return f"{error.where}: {error.what}" if error.where else error.what
+
+
 def path_of(message: str) -> Path:
     """The first field that an error of kube-scheduler names.
 
@@ -56,22 +70,17 @@ def path_of(message: str) -> Path:
     (('profiles', 0, 'schedulerName'), ('parallelism',))
     """
     found = re.search(r"\b(profiles|extenders)\[\d+\][\w.\[\]]*", message) or re.search(r"\b[a-z]\w+(?=: )", message)
-    return _steps(found[0]) if found else ()
-
-
-def _steps(path: str) -> Path:
-    steps = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
-    return tuple(int(index) if index else name for name, index in steps)
+    return steps(found[0]) if found else ()
 
 
 def _of_decoding(error: ConfigurationError) -> Iterator[Fault]:
     """What is wrong with the form of a document: all fields that are unknown, or one that is of another type."""
     if _STRICT not in error.what:
-        yield _steps(error.where) or path_of(str(error)), str(error)
+        yield steps(error.where) or path_of(str(error)), str(error)
         return
     for within, field in _UNKNOWN.findall(error.what):
         path = f"{within}.args.{field}" if within else field
-        yield _steps(path), f'{_STRICT}: unknown field "{path}"'
+        yield steps(path), f'{_STRICT}: unknown field "{path}"'
 
 
 def _of_profiles(document: Mapping[str, Any], gates: FeatureGates) -> Iterator[Fault]:
@@ -81,7 +90,7 @@ def _of_profiles(document: Mapping[str, Any], gates: FeatureGates) -> Iterator[F
         try:
             load({**document, "profiles": [profile]}, gates)
         except ConfigurationError as error:
-            yield ("profiles", i), str(error)
+            yield ("profiles", i), without_hint(error)
 
 
 def _without_all(document: Mapping[str, Any], paths: list[Path]) -> Mapping[str, Any]:

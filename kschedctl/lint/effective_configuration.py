@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.lint.configuration_faults import load, of_other_versions
+from kschedctl.lint.subject import path_text
 from kschedctl.reports.configuration import (
     EffectiveArgs,
     EffectiveConfiguration,
@@ -14,7 +16,7 @@ from kschedctl.reports.configuration import (
     EffectivePoint,
     EffectiveProfile,
 )
-from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import shown_url, without_secrets
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
@@ -26,10 +28,12 @@ RUN_ORDER = (
 """The extension points in the order in which a pod comes to them."""
 
 
-def effective_configuration(
-    configuration: SchedulerConfiguration, document: Mapping[str, Any] | None
-) -> EffectiveConfiguration:
-    """``document`` is what was written, None for nothing: it tells which arguments are somebody's own."""
+def effective_configuration(document: Mapping[str, Any] | None, gates: FeatureGates) -> EffectiveConfiguration:
+    """``document`` is what was written, None for nothing: it tells which arguments are somebody's own.
+
+    Raises ConfigurationError, ThirdPartyError.
+    """
+    configuration = load(document, gates)
     written: Sequence[Mapping[str, Any]] = (document or {}).get("profiles") or ({},)
     profiles = (
         _profile(profile, own, configuration.percentage_of_nodes_to_score)
@@ -41,6 +45,8 @@ def effective_configuration(
         configuration.pod_initial_backoff_seconds,
         configuration.pod_max_backoff_seconds,
         tuple(shown_url(extender.url_prefix) for extender in configuration.extenders),
+        kube_version=gates.version,
+        ignored=tuple(f"{path_text(each.path)}: {each}" for each in of_other_versions(document, gates)),
     )
 
 

@@ -40,9 +40,10 @@ class EffectiveProfile(Document, frozen=True):
 
 
 class EffectiveConfiguration(Document, frozen=True):
-    """``extenders``: their URLs in calling order.
+    """``extenders``: their URLs in calling order. ``kube_version``: of which version this is the effect.
 
-    Of a live cluster's scheduler ``configured_by`` says where it was found, ``kube_version`` what is replayed.
+    ``ignored``: what was written that this version does not know and passes over, and which version has it. Of a live
+    cluster's scheduler ``configured_by`` says where it was found.
     """
 
     profiles: tuple[EffectiveProfile, ...]
@@ -52,5 +53,6 @@ class EffectiveConfiguration(Document, frozen=True):
     extenders: tuple[str, ...] = ()
     configured_by: str = ""
     kube_version: str = ""
+    ignored: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"

@@ -34,6 +34,7 @@ class DeclaredPlugin:
     ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
     with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
     ``args_type``: its arguments; None where it has none.
+    ``args_since``: the first minor version in which it has arguments.
     ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
     in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
     came later.
@@ -52,6 +53,7 @@ class DeclaredPlugin:
     until: ClassVar[int | None] = None
     default_until: ClassVar[int | None] = None
     points_since: ClassVar[Mapping[str, int]] = {}
+    args_since: ClassVar[int] = OLDEST_MINOR
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self:
@@ -76,6 +78,7 @@ class Declaration:
     until: int | None = None
     default_until: int | None = None
     points_since: Mapping[str, int] = field(default_factory=dict)
+    args_since: int = OLDEST_MINOR
 
     @classmethod
     def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
@@ -93,6 +96,7 @@ class Declaration:
             plugin.until,
             plugin.default_until,
             plugin.points_since,
+            plugin.args_since,
         )
 
     def at(self, minor: int) -> Declaration | None:
@@ -100,7 +104,9 @@ class Declaration:
         if not self.since <= minor <= (self.until or minor):
             return None
         points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
-        return self if points == self.points else replace(self, points=points)
+        args_type = self.args_type if minor >= self.args_since else None
+        same = points == self.points and args_type is self.args_type
+        return self if same else replace(self, points=points, args_type=args_type)
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Whether a profile that names no plugins has it."""

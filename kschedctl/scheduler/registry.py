@@ -91,6 +91,12 @@ ARGS: Mapping[str, type[Struct]] = {name: each.args_type for name, each in IN_TR
 
 
 @cache
+def args_types(minor: int) -> Mapping[str, type[Struct]]:
+    """The same in a minor version."""
+    return {name: each.args_type for name, each in in_tree(minor).items() if each.args_type}
+
+
+@cache
 def in_tree(minor: int) -> Mapping[str, Declaration]:
     """The in-tree plugins of a minor version, in default order."""
     return {name: found for name, each in IN_TREE.items() if (found := each.at(minor)) is not None}

@@ -273,7 +273,7 @@ def test_config_check(run: Run, tmp_path: Path) -> None:
     [
         (("k8s.io/v1", "k8s.io/v1beta3"), "cfg-old-version", 1),
         (("pluginConfig", "pluginConfigs"), "cfg-invalid", 14),
-        (("- name: NodeResourcesFit", "- name: NodeLabel"), "cfg-invalid", 5),
+        (("- name: NodeResourcesFit", "- name: NodeLabel"), "cfg-invalid", 11),
     ],
 )
 def test_config_that_kube_scheduler_refuses(

@@ -101,4 +101,4 @@ def test_an_unknown_gate_is_a_mistake_of_ours():
 def test_a_gate_of_a_later_version_is_named_as_one():
     with pytest.raises(ConfigurationError) as caught:
         FeatureGates("1.34", {"NodeDeclaredFeatures": False})
-    assert caught.value.hint == "kube-scheduler knows it from 1.35 on"
+    assert caught.value.hint == "NodeDeclaredFeatures needs 1.35"

@@ -23,7 +23,6 @@ from kschedctl.cli.options import (
 from kschedctl.cli.source import connection, tell
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.configuration import check_configuration
-from kschedctl.lint.configuration_faults import load
 from kschedctl.lint.effective_configuration import effective_configuration
 from kschedctl.lint.engine import report_of
 from kschedctl.lint.rule import Severity
@@ -98,7 +97,7 @@ def config(
     known, document = scheduler.gates(), _document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
-        return shown.answer(effective_configuration(load(written, known), written))
+        return shown.answer(effective_configuration(written, known))
     subject = Subject(KIND, "", document=document.value, place=document)
     size = nodes if cluster_size is None else cluster_size
     report = signed(report_of(check_configuration(subject, known, size), checked=1))
@@ -123,16 +122,15 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
     cluster = scheduler_of(found, read_setup(found.server), wishes)
     tell(cluster)
-    report = effective_configuration(
-        load(cluster.configuration, FeatureGates(cluster.kube_version, cluster.feature_gates)), cluster.configuration
-    )
+    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
+    report = effective_configuration(cluster.configuration, gates)
     picture = cluster.picture
     by = (
         picture.configured_by
         if picture and picture.configured_by
         else "kube-scheduler's defaults, as far as can be seen"
     )
-    return replace(report, configured_by=by, kube_version=cluster.kube_version)
+    return replace(report, configured_by=by)
 
 
 def _document(file: str) -> LocatedObject:

@@ -13,6 +13,9 @@ def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
     blocks: list[Block] = []
     if report.configured_by:
         blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
+    if report.ignored:
+        said = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
+        blocks.append(paragraph(Marked("ignored:", Tone.WARNING), said))
     for profile in report.profiles:
         blocks += section(f"Profile {profile.scheduler_name}", _plugins(profile))
         blocks += section(f"Arguments of {profile.scheduler_name}", _args(profile))

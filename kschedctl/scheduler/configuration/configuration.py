@@ -22,6 +22,7 @@ from kschedctl.scheduler.configuration.document import (
     with_document_defaults,
 )
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.other_versions import of_other_versions
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
@@ -58,9 +59,25 @@ def load_configuration(
 
     ``registered`` are plugins of third parties, looked up where a profile enables them. ``other_builds``: a plugin that
     is none of these is taken for compiled into the scheduler (``Profile.foreign``); kube-scheduler as it is released
-    refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse.
+    refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse; its
+    hint says which version has what this one does not know.
     """
-    written = KubeSchedulerConfiguration() if document is None else parse_document(document)
+    try:
+        return _load(document, gates, registered, other_builds=other_builds)
+    except ConfigurationError as error:
+        others = (str(each) for each in of_other_versions(document, gates.minor) if each.name in error.what)
+        hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *others))))
+        raise ConfigurationError(error.what, where=error.where, hint=hint) from None
+
+
+def _load(
+    document: Mapping[str, Any] | None,
+    gates: FeatureGates,
+    registered: Mapping[str, Declaration],
+    *,
+    other_builds: bool,
+) -> SchedulerConfiguration:
+    written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
     if errors := list(configuration_errors(parsed, gates)):
         raise ConfigurationError(aggregate(errors))
@@ -102,7 +119,7 @@ def _profile(
         raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     registry = {name: declared.points for name, declared in {**in_tree(gates.minor), **others}.items()}
-    args |= {name: _typed(name, args.get(name), declared.args_type) for name, declared in others.items()}
+    args |= {name: _typed(name, args.get(name), declared.args_type, gates.minor) for name, declared in others.items()}
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -117,11 +134,11 @@ def _profile(
         raise ConfigurationError(error.what, where=where) from None
 
 
-def _typed(name: str, document: Any, into: type[Struct] | None) -> Any:
+def _typed(name: str, document: Any, into: type[Struct] | None, minor: int) -> Any:
     """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
     if into is None:
         return document
-    args, unknown = typed_args(document, into, f"args of plugin {name}")
+    args, unknown = typed_args(document, into, f"args of plugin {name}", minor)
     if unknown:
         raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
     return args

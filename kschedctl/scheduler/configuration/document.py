@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -19,7 +20,7 @@ from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
 from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
-from kschedctl.scheduler.registry import ARGS
+from kschedctl.scheduler.registry import args_types
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -66,7 +67,7 @@ class Extender(Struct, frozen=True):
 
 
 class PluginConfig(Struct, frozen=True):
-    """The arguments of one plugin: one of ARGS, or the plain document where the plugin is none of ours."""
+    """The arguments of one plugin: typed, or the plain document where the plugin has none in this version."""
 
     name: str = ""
     args: Any = None
@@ -119,17 +120,20 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
     delay_cache_until_active: bool = False
 
 
-def parse_document(document: Mapping[str, Any]) -> KubeSchedulerConfiguration:
-    """The document, with the plugins' arguments decoded. Raises ConfigurationError for all that is not strictly one."""
+def parse_document(document: Mapping[str, Any], minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
+    """The document, with the plugins' arguments decoded.
+
+    Raises ConfigurationError for all that is not strictly one in this minor version.
+    """
     _check_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
     parsed = decode(body, KubeSchedulerConfiguration)
-    unknown = unknown_fields(body, KubeSchedulerConfiguration)
+    unknown = unknown_fields(body, KubeSchedulerConfiguration, minor)
     profiles = []
     for i, profile in enumerate(parsed.profiles):
         plugin_config = []
         for j, config in enumerate(profile.plugin_config):
-            args, faults = _decode_args(config, f"profiles[{i}].pluginConfig[{j}]")
+            args, faults = _decode_args(config, f"profiles[{i}].pluginConfig[{j}]", minor)
             plugin_config.append(PluginConfig(config.name, args))
             unknown += faults
         profiles.append(msgspec.structs.replace(profile, plugin_config=tuple(plugin_config)))
@@ -150,8 +154,9 @@ def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGat
 def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
     plugins = with_default_plugins(profile.plugins, gates)
     configured = {config.name for config in profile.plugin_config}
-    wanted = sorted((plugins.enabled_names & ARGS.keys()) - configured)
-    configs = (*profile.plugin_config, *(PluginConfig(name, ARGS[name]()) for name in wanted))
+    types = args_types(gates.minor)
+    wanted = sorted((plugins.enabled_names & types.keys()) - configured)
+    configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in wanted))
     defaulted = tuple(PluginConfig(config.name, _defaulted(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 
@@ -172,19 +177,19 @@ def _check_kind(document: object) -> None:
         raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
 
 
-def _decode_args(config: PluginConfig, path: str) -> tuple[Any, list[str]]:
+def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[Any, list[str]]:
     """The typed arguments of a plugin, and what is unknown in them."""
-    into = ARGS.get(config.name)
+    into = args_types(minor).get(config.name)
     if into is None:
         return config.args, []
     if isinstance(config.args, Mapping):
-        _check_args_kind(config.name, config.args, path)
-    args, unknown = typed_args(config.args, into, f"{path}.args")
+        _check_args_kind(config.name, config.args, path, minor)
+    args, unknown = typed_args(config.args, into, f"{path}.args", minor)
     decoding = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
     return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
 
 
-def typed_args(document: Any, into: type[Struct], path: str) -> tuple[Any, list[str]]:
+def typed_args(document: Any, into: type[Struct], path: str, minor: int) -> tuple[Any, list[str]]:
     """The arguments that stand at ``path`` (None: there are none), and what is unknown in them.
 
     Raises ConfigurationError for a wrong type.
@@ -192,12 +197,12 @@ def typed_args(document: Any, into: type[Struct], path: str) -> tuple[Any, list[
     body = {} if document is None else document
     if isinstance(body, Mapping):
         body = {key: value for key, value in body.items() if key not in _TYPE_META}
-    return decode(body, into, path), unknown_fields(body, into)
+    return decode(body, into, path), unknown_fields(body, into, minor)
 
 
-def _check_args_kind(name: str, document: Mapping[str, Any], path: str) -> None:
+def _check_args_kind(name: str, document: Mapping[str, Any], path: str, minor: int) -> None:
     kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
-    if version != API_VERSION or kind.removesuffix("Args") not in ARGS:
+    if version != API_VERSION or kind.removesuffix("Args") not in args_types(minor):
         what = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
         raise ConfigurationError(f"decoding .{path}: {what}")
     if kind != f"{name}Args":

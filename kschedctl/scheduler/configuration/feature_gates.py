@@ -130,7 +130,7 @@ class FeatureGates:
         if " " in unknown:
             return ""
         first = SPECS.get(unknown, "").partition(" ")[0]
-        return f"kube-scheduler knows it from {first} on" if first else "known are the gates that scheduling reads"
+        return f"{unknown} needs {first}" if first else "known are the gates that scheduling reads"
 
     def enabled(self, name: str) -> bool:
         """Whether the gate is on. A name that is not in SPECS is a KeyError."""

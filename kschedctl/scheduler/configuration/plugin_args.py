@@ -7,7 +7,7 @@ pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Annotated, Self
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from kschedctl.scheduler.configuration.field_errors import (
     qualified_name_errors,
     required,
 )
-from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64
+from kschedctl.scheduler.configuration.strict_decoding import GoDuration, Int32, Int64, came_with
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 MAX_CUSTOM_PRIORITY_SCORE = 10
@@ -93,7 +93,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
     """How long (seconds) allocating for a node and waiting for binding conditions may take; None: no limit."""
 
     filter_timeout: GoDuration | None = None
-    binding_timeout: GoDuration | None = None
+    binding_timeout: Annotated[GoDuration | None, came_with(35)] = None
 
     def with_defaults(self, gates: FeatureGates) -> Self:
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout

@@ -7,25 +7,29 @@ Upstream: pkg/scheduler/apis/config/v1/default_plugins.go (merging) and pkg/sche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.strict_decoding import Int32
+from kschedctl.scheduler.configuration.strict_decoding import Int32, came_with
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
-from kschedctl.scheduler.registry import REMOVED, in_tree
+from kschedctl.scheduler.registry import IN_TREE, in_tree
 
 MAX_INT64 = 2**63 - 1
 
-FORMER_PLUGINS = REMOVED | {
-    *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
-    *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
-}
-"""Plugins that were in-tree in earlier versions: who enables one of them means kube-scheduler's own, which is gone."""
+FORMER_PLUGINS = frozenset(
+    {
+        *("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity", "SelectorSpread", "NodeResourcesLeastAllocated"),
+        *("NodeResourcesMostAllocated", "RequestedToCapacityRatio"),
+    }
+)
+"""Plugins that were in-tree before the oldest version that is replayed."""
+OWN_PLUGINS = FORMER_PLUGINS | IN_TREE.keys()
+"""Who enables one of them means kube-scheduler's own, in whichever version there is one."""
 
 
 class PluginEntry(Struct, frozen=True):
@@ -68,8 +72,8 @@ class Plugins(Struct, frozen=True):
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
-    placement_generate: PluginSet = PluginSet()
-    placement_score: PluginSet = PluginSet()
+    placement_generate: Annotated[PluginSet, came_with(36)] = PluginSet()
+    placement_score: Annotated[PluginSet, came_with(36)] = PluginSet()
 
     def by_point(self) -> dict[str, PluginSet]:
         """The sets by the name that the document gives them (``preFilter``), less ``multiPoint``."""
@@ -165,7 +169,7 @@ def foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) ->
     """The enabled plugins that are not in the registry, with the points that name them: other builds have such."""
     return {
         name: frozenset(point for point, found in plugins.by_point().items() if name in found.enabled_names)
-        for name in plugins.enabled_names - registry.keys() - FORMER_PLUGINS - {""}
+        for name in plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     }
 
 

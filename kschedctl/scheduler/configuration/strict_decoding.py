@@ -21,9 +21,15 @@ T = TypeVar("T")
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
+_SINCE = "since"
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(0|((\d++(\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h))+)")
 _DURATION_PART = re.compile(r"([\d.]+)([a-zµμ]+)")
+
+
+def came_with(minor: int) -> msgspec.Meta:
+    """What a field is annotated with that older minor versions do not know."""
+    return msgspec.Meta(extra={_SINCE: minor})
 
 
 class GoDuration(float):
@@ -51,26 +57,44 @@ def decode(document: object, into: type[T], path: str = "") -> T:
         raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None
 
 
-def unknown_fields(document: object, into: type) -> list[str]:
-    """The paths of the fields that ``into`` does not have, as ``unknown field "profiles[0].pluginz"``."""
-    return [f'unknown field "{path}"' for path in _unknown(document, _type_info(into), "")]
+def unknown_fields(document: object, into: type, minor: int) -> list[str]:
+    """The paths of the fields that ``into`` has not in a version, as ``unknown field "profiles[0].pluginz"``."""
+    return [f'unknown field "{path}"' for path, since in fields_not_in(document, into, minor)]
 
 
-def _unknown(document: object, info: inspect.Type, path: str) -> Iterator[str]:
+def fields_not_in(document: object, into: type, minor: int) -> Iterator[tuple[str, int | None]]:
+    """(path, the minor version that brought it, None where none did) of what ``into`` has not in this one."""
+    yield from _unknown(document, _type_info(into), "", minor)
+
+
+def _unknown(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
     if isinstance(info, inspect.UnionType):
         for option in info.types:
-            yield from _unknown(document, option, path)
+            yield from _unknown(document, option, path, minor)
+    elif isinstance(info, inspect.Metadata):
+        since = (info.extra or {}).get(_SINCE, minor)
+        yield from [(path, since)] if since > minor else _unknown(document, info.type, path, minor)
     elif isinstance(info, inspect.StructType) and isinstance(document, Mapping):
         fields = {field.encode_name: field.type for field in info.fields}
         for key in sorted(map(str, document)):
             at = f"{path}.{key}" if path else key
             if key not in fields:
-                yield at
+                yield at, None
             else:
-                yield from _unknown(document[key], fields[key], at)
+                yield from _unknown(document[key], fields[key], at, minor)
     elif isinstance(info, inspect.VarTupleType) and isinstance(document, list | tuple):
         for index, value in enumerate(document):
-            yield from _unknown(value, info.item_type, f"{path}[{index}]")
+            yield from _unknown(value, info.item_type, f"{path}[{index}]", minor)
+
+
+def steps(path: str) -> tuple[str | int, ...]:
+    """The fields and indices of a path.
+
+    >>> steps("profiles[0].plugins")
+    ('profiles', 0, 'plugins')
+    """
+    found = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
+    return tuple(int(index) if index else name for name, index in found)
 
 
 @lru_cache(maxsize=64)

@@ -68,6 +68,7 @@ class DynamicResources(DeclaredPlugin):
     gated_kinds: ClassVar = {"DeviceTaintRule": "DRADeviceTaintRules"}
     kinds_matter_to = USES_DEVICES
     args_type = DynamicResourcesArgs
+    args_since = 34
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
         self.binding_timeout = float(args.binding_timeout or 0)
@@ -75,8 +76,9 @@ class DynamicResources(DeclaredPlugin):
         self.reads = Reads.PODS if features.node_allocatable else Reads.NODES
 
     @classmethod
-    def make(cls, args: DynamicResourcesArgs, gates: FeatureGates) -> Self:
-        return cls(args, Features.of(gates))
+    def make(cls, args: Any, gates: FeatureGates) -> Self:
+        """Versions without arguments of it do not look at what is given as such."""
+        return cls(args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.of(gates))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         if not view.objects.gaps:
