@@ -27,6 +27,7 @@ from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, Rem
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
 TITLE = "Remedies, each replayed"
+REMEDIES_SHOWN = 10
 
 
 def remedies_page(report: Remedies, style: Style) -> Page:
@@ -36,7 +37,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *not_replayed_lines(report.not_replayed),
         *not_known_lines(report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
-        *_made(report.remedies),
+        *_made(first_rows(report.remedies, style, REMEDIES_SHOWN)[0]),
         *_searched(report),
     )
 
@@ -59,8 +60,9 @@ def remedies_section(remedies: Sequence[Remedy], impossible: Sequence[str], styl
         columns = [Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("opens")]
         if style.narrow:
             columns = columns[:2]
-        rows = tuple(_row(number, remedy, style) for number, remedy in enumerate(remedies, 1))
-        found = section(title, Table(tuple(columns), rows))
+        shown, note = first_rows(remedies, style, REMEDIES_SHOWN)
+        rows = tuple(_row(number, remedy, style) for number, remedy in enumerate(shown, 1))
+        found = section(title, Table(tuple(columns), rows, note))
     if impossible:
         what = "What cannot help" if remedies else "No remedy was found"
         found = (*found, *section(what, Bullets(tuple(impossible))))
