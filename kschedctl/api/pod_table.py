@@ -78,7 +78,7 @@ class PodTable(Sequence[Pod]):
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name, found without making the others."""
-        row = self._row(namespace, name)
+        row = self.row(namespace, name)
         return None if row is None else self[row]
 
     def names_in_full(self) -> list[Key]:
@@ -125,7 +125,7 @@ class PodTable(Sequence[Pod]):
 
     def with_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
         """The table with pods put in place of those of their (namespace, name), or taken out where it is None."""
-        gone = [row for key, pod in changes.items() if pod is None and (row := self._row(*key)) is not None]
+        gone = [row for key, pod in changes.items() if pod is None and (row := self.row(*key)) is not None]
         kept = self._without(gone) if gone else self
         return kept.with_pods(PodTable.of(pod for pod in changes.values() if pod is not None))
 
@@ -134,7 +134,7 @@ class PodTable(Sequence[Pod]):
         if not len(added) or not len(self):
             return added if len(added) else self
         keys = added.names_in_full()
-        kept = np.delete(np.arange(len(self)), [row for key in keys if (row := self._row(*key)) is not None])
+        kept = np.delete(np.arange(len(self)), [row for key in keys if (row := self.row(*key)) is not None])
         places = np.searchsorted(kept, [self._place(*key) for key in keys])
         rows = np.insert(kept, places, np.arange(len(self), len(self) + len(added)))
         return self._followed_by(added).take(rows).of_used_templates()
@@ -204,8 +204,8 @@ class PodTable(Sequence[Pod]):
             return bisect_left(self.names, name, *self._ranges[namespace])
         return min((start for other, (start, _) in self._ranges.items() if other > namespace), default=len(self))
 
-    def _row(self, namespace: str, name: str) -> int | None:
-        """The row of the pod of that name."""
+    def row(self, namespace: str, name: str) -> int | None:
+        """The row of the pod of that name, if there is one."""
         row, (_, stop) = self._place(namespace, name), self._ranges.get(namespace, (0, 0))
         return row if row < stop and self.names[row] == name else None
 

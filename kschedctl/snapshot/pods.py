@@ -78,6 +78,15 @@ class PodColumns:
         found = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], found)
 
+    def position(self, key: str) -> Position | None:
+        """That of ``namespace/name``, found without the ``index`` of all; of pods of one name that of the first."""
+        namespace, _, name = key.partition("/")
+        row = self.objects.table.row(namespace, name)
+        if row is None:
+            return None
+        found = int(np.searchsorted(self.objects.rows[: len(self.objects.table)], row))
+        return Position(found)
+
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
         """(P,): when each pod started, in nanoseconds since 1970; NO_TIME for one that has not. Raises InputError."""

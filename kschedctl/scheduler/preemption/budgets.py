@@ -32,6 +32,9 @@ class Budgets:
         self._budgets = {key_of(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
         self._selectors = view.objects.index("selectors of budgets", _selectors, "PodDisruptionBudget")
         self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
+        self._in_namespace: dict[str, list[str]] = {}
+        for name, pdb in self._budgets.items():
+            self._in_namespace.setdefault(pdb.metadata.namespace, []).append(name)
         self._of: dict[int, tuple[str, ...]] = {}
         self._selecting: dict[int, tuple[str, ...]] = {}
 
@@ -44,16 +47,19 @@ class Budgets:
         """The budgets that preemption heeds for a pod."""
         number = int(self.view.pods.info[position])
         if number not in self._of:
-            self._of[number] = tuple(name for name in self._budgets if self._protected(name)[number])
+            self._of[number] = tuple(name for name in self._near(number) if self._protected(name)[number])
         return self._of[number]
 
     def selecting(self, position: Position) -> tuple[str, ...]:
         """The budgets that an eviction of a pod has to heed."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting:
-            selected = (name for name in self._budgets if self.selected(name)[number])
-            self._selecting[number] = tuple(selected)
+            self._selecting[number] = tuple(name for name in self._near(number) if self.selected(name)[number])
         return self._selecting[number]
+
+    def _near(self, number: int) -> list[str]:
+        """The budgets of the namespace of an info."""
+        return self._in_namespace.get(self.view.pods.infos[number].namespace, [])
 
     def selected(self, budget: str) -> Bools:
         """(T,): the infos that a budget selects; a selector that cannot be read selects nothing."""
@@ -73,6 +79,8 @@ class Budgets:
         recorded already are free.
         """
         violating = np.zeros(len(pods), np.bool_)
+        if not len(pods):
+            return violating
         node, info = self.view.node[pods], self.view.pods.info[pods]
         for name, pdb in self._budgets.items():
             matched = self._protected(name)[info]

@@ -152,6 +152,8 @@ class _Victims:
 def _holders(cycle: Cycle) -> Bools:
     """(T,): the pods that hold a host port which the cycle's pod wants."""
     wanted = cycle.info.host_ports
+    if not wanted:
+        return np.zeros(len(cycle.view.pods.infos), np.bool_)
     return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
 
 

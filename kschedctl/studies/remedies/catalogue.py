@@ -9,11 +9,12 @@ from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import (
     neighbours,
     new_nodes,
-    node_labels,
+    node_affinity,
     pod_affinity,
     ports,
     requests,
     scheduling,
+    selected_pods,
     spread,
     taints,
 )
@@ -23,11 +24,11 @@ Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
 AGAINST: Mapping[str, Sequence[Way]] = {
     "NodeUnschedulable": (taints.cordoned,),
     "TaintToleration": (taints.tainted,),
-    "NodeAffinity": (node_labels.unmet,),
+    "NodeAffinity": (node_affinity.unmet,),
     "NodePorts": (ports.free_ports, neighbours.in_the_way),
     "NodeResourcesFit": (requests.lower, neighbours.in_the_way),
     "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
-    "InterPodAffinity": (pod_affinity.terms, neighbours.in_the_way),
+    "InterPodAffinity": (pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
 }
 """Plugin -> what could be done about its refusals."""
 

@@ -58,7 +58,7 @@ def _written(name: str, amount: int) -> str:
 
 def _not_preempting(search: RemedySearch) -> Iterator[str]:
     """Why no other PriorityClass helps."""
-    if search.trials.preempts or not search.wishes.considers(PREEMPTS, "author"):
+    if search.trials.make_room(()) or not search.wishes.considers(PREEMPTS, "author"):
         return
     if not search.trials.singles(PREEMPTS):
         priority = search.trials.base.pod.spec.priority or 0

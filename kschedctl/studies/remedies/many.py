@@ -111,7 +111,7 @@ class GreedyChoice:
             if time.monotonic() > until:
                 self.complete = False
                 break
-            after = settle(changed_cluster(self.cluster, self._edits(proposal), pods=True))
+            after = settle(changed_cluster(self.cluster, self._edits(proposal), whole=True))
             self.progress(1)
             cleared = len(self.rest.waiting) - len(after.waiting)
             if cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best)):

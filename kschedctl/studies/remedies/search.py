@@ -14,6 +14,7 @@ from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
 Ways = Callable[[Site], Iterable[Fix]]
 """The changes that might help at a site: what they address is the first thing that stands against the node there."""
 MOST_TRIALS = 2000
+ADDS = "AddNode"
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class RemedySearch:
             return
         seen.add(here)
         for change in (self.everywhere if site.row is None else self.ways)(site):
-            if change in site.trial.changes or _of_new_object(change, site.trial) or not self._wanted(change):
+            if change in site.trial.changes or not _goes_with(change, site.trial) or not self._wanted(change):
                 continue
             if self._over():
                 return
@@ -94,12 +95,13 @@ class RemedySearch:
         changes = frozenset(trial.changes)
         if any(frozenset(known.changes) <= changes for known in self.found):
             return
-        if all(not self.trials.of(fewer).works for fewer in combinations(trial.changes, len(changes) - 1) if fewer):
+        fewer = [each for each in combinations(trial.changes, len(changes) - 1) if each]
+        if not any(self.trials.of(each).works or (trial.nominated and self.trials.make_room(each)) for each in fewer):
             self.found.append(trial)
 
     def _wanted(self, fix: Fix) -> bool:
         """A pod for which the scheduler makes room anyhow needs no other class for that."""
-        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.preempts)
+        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.make_room(()))
 
     def _over(self) -> bool:
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
@@ -107,10 +109,16 @@ class RemedySearch:
         return over
 
 
-def _of_new_object(change: Fix, trial: RemedyTrial) -> bool:
-    """Whether it changes what an earlier change creates: who adds a node adds the right one."""
-    return any(edit.key in trial.edits and trial.edits[edit.key].before is None for edit in change.edits)
+def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
+    """Not with what creates the object that it changes: who adds a node adds the right one.
+
+    Nor is a pod made more important than what runs on a node that comes for it.
+    """
+    created = {key for key, edit in trial.edits.items() if edit.before is None}
+    kinds = {change.kind, *(each.kind for each in trial.changes)}
+    return created.isdisjoint(edit.key for edit in change.edits) and not {PREEMPTS, ADDS} <= kinds
 
 
 def _hopeful(site: Site, left: int) -> bool:
-    return least_changes(site.refusals()) <= left
+    """Whether so few changes may clear the node; what else is there may have to make room for an important pod."""
+    return any(change.kind == PREEMPTS for change in site.trial.changes) or least_changes(site.refusals()) <= left

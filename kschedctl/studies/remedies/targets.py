@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ ONE_CHANGE = frozenset({"NodeUnschedulable", "TaintToleration"})
 """What one change can clear together: a cordon is a mark and a taint."""
 INDIRECT = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Other changes may clear these besides: which nodes count for them follows from the pod's node selection."""
+MOST_SITES = 60
+"""So many nodes are looked at, or one of each case where there are more cases."""
 MOST_LABEL_VALUES = 40
 """A label with more values tells nodes apart one by one, as a host name does; its nodes are one case."""
 
@@ -88,12 +91,14 @@ def least_changes(refusals: list[NodeRefusal]) -> int:
 
 
 def sites(trial: RemedyTrial) -> Iterator[Site]:
-    """One node of each case, the least hopeless first; in a case that resources decide, the freest in each of them."""
+    """Nodes of each case, the least hopeless first; where there are too many, the nearest of each case."""
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
         yield Site(trial, None)
         return
-    found = [Site(trial, Row(row)) for rows in _cases(cycle) for row in _nearest(cycle, rows)]
+    cases = [_nearest(cycle, rows) for rows in _cases(cycle)]
+    by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
+    found = [Site(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES, len(cases)))]
     yield from sorted(found, key=lambda site: least_changes(site.refusals()))
 
 
@@ -134,9 +139,14 @@ def label_keys(cycle: Cycle) -> set[str]:
 
 
 def _nearest(cycle: Cycle, rows: Ints) -> list[int]:
-    """Of the rows of a case the freest in each resource that the pod asks for, and the first."""
+    """Rows of a case: the freest in each resource that the pod asks for, the first, those that lack least of all."""
     view = cycle.view
-    free = (view.allocatable - view.requested)[rows]
-    wanted = [view.resources[name] for name in cycle.info.incoming_requests if name in view.resources]
-    best = [int(rows[free[:, column].argmax()]) for column in wanted]
-    return list(dict.fromkeys([*best, int(rows[0])]))
+    wanted = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
+    columns = list(wanted)
+    if not columns:
+        return [int(row) for row in rows[:MOST_SITES]]
+    free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
+    best = [int(row) for row in rows[free.argmax(axis=0)]]
+    least = (free / np.maximum(list(wanted.values()), 1)).min(axis=1)
+    order = rows[np.argsort(-np.minimum(least, 1), kind="stable")[:MOST_SITES]]
+    return list(dict.fromkeys([*best, int(rows[0]), *order.tolist()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,6 +50,11 @@ class RemedyTrial:
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
 
     @property
+    def created(self) -> bool:
+        """Whether the API server has the pod; else it is to be created."""
+        return is_created(self.pod, self.scheduler.cluster)
+
+    @property
     def works(self) -> bool:
         return self.fits or bool(self.nominated)
 
@@ -69,6 +75,7 @@ class Trials:
         self._read = reader(scheduler.cluster)
         self._as_read = as_read
         self._known: dict[frozenset[Fix], RemedyTrial] = {}
+        self._room: dict[tuple[Fix, ...], bool] = {}
         self.replayed = 0
         self.base = self.of(())
 
@@ -80,11 +87,13 @@ class Trials:
             self._known[name] = self._replay(asked)
         return self._known[name]
 
-    @cached_property
-    def preempts(self) -> bool:
-        """Whether the scheduler evicts others for the pod as it is."""
-        base = self.base
-        return base.cycle is not None and bool(with_preemption(base, base.cycle).nominated)
+    def make_room(self, changes: tuple[Fix, ...]) -> bool:
+        """Whether the scheduler, after the changes, evicts others for the pod by the priority that it has then."""
+        if changes not in self._room:
+            trial = self.of(changes)
+            cycle = trial.cycle
+            self._room[changes] = cycle is not None and bool(trial.nominated or with_preemption(trial, cycle).nominated)
+        return self._room[changes]
 
     def singles(self, kind: str) -> list[RemedyTrial]:
         """What was tried of single changes of a kind."""
@@ -123,10 +132,15 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     return replace(trial, nominated=found.chosen, victims=found.candidates[found.chosen].victims)
 
 
+def is_created(pod: Pod, cluster: Cluster) -> bool:
+    """Whether the API server has the pod, with all that it does to a pod that is created."""
+    return bool(pod.metadata.uid) or cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None
+
+
 def held(pod: Pod, view: Fork) -> Pod:
     """The pod as the API server holds it, or would once it is created."""
     stored = view.stored(pod)
-    if pod.metadata.uid or view.cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None:
+    if is_created(pod, view.cluster):
         return stored
     return view.admitted(view.stored(admit(pod, view.cluster)))
 
@@ -139,38 +153,49 @@ def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
     more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
     cluster = changed_cluster(view.cluster, edits)
-    found = view.changed(cluster, nodes, more) if cluster is not view.cluster else view.fork()  # type: ignore[arg-type]
+    same = cluster is view.cluster and not nodes and not more
+    found = view.fork() if same else view.changed(cluster, nodes, more)  # type: ignore[arg-type]
     for key, edit in edits.items():
         if key.kind == "Pod":
             _move(found, key, edit)
     return found
 
 
-def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], pods: bool = False) -> Cluster:
-    """The cluster with its objects as the edits leave them, its ``pods`` too on demand."""
+def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: bool = False) -> Cluster:
+    """The cluster with its objects as the edits leave them; its pods and nodes, which a fork has apart, on demand."""
     changed: dict[str, dict[ObjectKey, Struct | None]] = {}
     for key, edit in edits.items():
-        if key.kind != "Pod":
+        if key.kind != "Pod" and (whole or key.kind != "Node"):
             changed.setdefault(key.kind, {})[key] = edit.after
     for kind, found in changed.items():
-        kept = (each for each in getattr(cluster, FIELDS[kind]) if ObjectKey.of(each) not in found)
-        objects: Any = tuple(sorted([*kept, *filter(None, found.values())], key=ObjectKey.of))
-        cluster = replace(cluster, **{FIELDS[kind]: objects})
-    if pods:
+        objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
+        for key, after in found.items():
+            place = bisect_left(objects, key[1:], key=_place)
+            known = place < len(objects) and _place(objects[place]) == key[1:]
+            objects[place : place + known] = [] if after is None else [after]
+        made: Any = tuple(objects)
+        cluster = replace(cluster, **{FIELDS[kind]: made})
+    if whole:
         moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
         cluster = with_pods(cluster, moved)  # type: ignore[arg-type]
     return cluster
+
+
+def _place(found: Any) -> tuple[str, str]:
+    """By which the objects of a kind are sorted."""
+    return found.metadata.namespace, found.metadata.name
 
 
 def _move(view: Fork, key: ObjectKey, edit: Edited) -> None:
     """A pod of the fork leaves its node, goes to another, or comes as another one like it."""
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
+    known = view.pods.position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
+    assert known is not None
+    position = known
     if edit.before is None:
-        (position,) = view.clone(view.pods.index[edit.like], 1)
-    else:
-        position = view.pods.index[f"{key.namespace}/{key.name}"]
-        if view.node[position] >= 0:
-            view.forget(position)
+        (position,) = view.clone(position, 1)
+    elif view.node[position] >= 0:
+        view.forget(position)
     if row is not None:
         view.assume(position, row)

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.scheduler.cycle import run_cycle
-from kschedctl.scheduler.facts import HostPortHeld, Insufficient, PodInTheWay, TooManyPods, TooSkewed
+from kschedctl.scheduler.facts import AnyFact, HostPortHeld, Insufficient, PodInTheWay, TooManyPods, TooSkewed
 from kschedctl.scheduler.preemption.budgets import budgets
-from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.edits.cluster_edits import is_made_again
+from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.spread import counts
 
 MOVE, FEWER = 45, 65
-MOST_MOVED = 3
-"""So many pods of a node are tried, those first that free what is short with the least."""
+MOST_MOVED, MOST_TRIED = 3, 8
+"""So many pods of a node are moved or given up, of so many that are tried."""
+MOST_APART = 3
+"""Where more pods keep the asked one away, moving them is no small change."""
 
 
 def in_the_way(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pods that the refusal is about, moved to where they fit, or given up."""
-    for position in _candidates(site, refusal)[:MOST_MOVED]:
-        yield from _moved(site, position)
-        yield from _fewer(site, position)
+    moved = fewer = 0
+    free = _free(site, refusal.fact)
+    for position in _candidates(site, refusal)[:MOST_TRIED]:
+        if moved < MOST_MOVED:
+            for change in _moved(site, position, free):
+                moved += 1
+                yield change
+        if fewer < MOST_MOVED:
+            for change in _fewer(site, position):
+                fewer += 1
+                yield change
+
+
+def _free(site: Site, fact: AnyFact | None) -> Bools:
+    """(N,): where a pod would be out of the way."""
+    nodes = site.cycle.view.nodes
+    free = np.ones(len(nodes), np.bool_)
+    if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
+        codes = nodes.label(fact.key).codes
+        free &= codes != codes[site.at]
+    free[site.at] = False
+    return free
 
 
 def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
@@ -36,60 +58,77 @@ def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
     found: list[Position] = []
     match refusal.fact:
         case Insufficient(resource=resource, requested=requested, free=free):
-            found = _freeing(view, site.at, resource, requested - free)
+            found = _freeing(site, resource, requested - free)
         case TooManyPods():
-            found = [position for position in view.pods_on(site.at) if _movable(view, position)]
-        case HostPortHeld(holder=pod) | PodInTheWay(pod=pod, others=0) if pod in view.pods.index:
-            found = [view.pods.index[pod]]
-        case TooSkewed():
-            found = _crowding(site, site.at)
-    return found
+            found = view.pods_on(site.at)
+        case HostPortHeld(holder=pod) if pod:
+            found = _named(site, pod)
+        case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
+            found = _named(site, pod)
+        case TooSkewed(key=key):
+            found = _crowding(site, key)
+    return [position for position in found if _movable(site, position)]
 
 
-def _freeing(view: Fork, row: Row, resource: str, short: int) -> list[Position]:
-    """The pods of the node that by themselves free enough, the smallest first; else the largest."""
+def _named(site: Site, key: str) -> list[Position]:
+    position = site.cycle.view.pods.position(key)
+    return [] if position is None else [position]
+
+
+def _freeing(site: Site, resource: str, short: int) -> list[Position]:
+    """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first."""
+    view = site.cycle.view
     column = view.resources.get(resource)
     if column is None:
         return []
-    found = [position for position in view.pods_on(row) if _movable(view, position)]
-    size = {position: int(view.requests[view.pods.info[position], column]) for position in found}
-    enough = sorted((p for p in found if size[p] >= short), key=size.__getitem__)
-    return enough or sorted((p for p in found if size[p] > 0), key=size.__getitem__, reverse=True)
+    size = {p: int(view.requests[view.pods.info[p], column]) for p in view.pods_on(site.at)}
+    enough = sorted((p for p, freed in size.items() if freed >= short), key=size.__getitem__)
+    less = sorted((p for p, freed in size.items() if 0 < freed < short), key=size.__getitem__, reverse=True)
+    return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
 
 
-def _crowding(site: Site, row: Row) -> list[Position]:
-    """Pods of the same workload as this one in the node's domain: one of them elsewhere makes it less crowded."""
-    view, pod = site.cycle.view, site.trial.pod
-    mine = owner_of(pod)
-    keys = {c.topology_key for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"}
-    near = np.zeros(len(view.nodes), np.bool_)
-    for key in keys:
-        column = view.nodes.label(key)
-        near |= (column.codes == column.codes[row]) & (column.codes >= 0)
-    rows = np.flatnonzero(near)
-    positions = [position for each in rows.tolist() for position in view.pods_on(Row(each))] if len(rows) < 1000 else []
-    return [p for p in positions if owner_of(view.pods.objects[p]) == mine and _movable(view, p)]
+def _crowding(site: Site, key: str) -> list[Position]:
+    """The pods that the constraints over that label count in the node's domain, those of the same workload first."""
+    view, mine = site.cycle.view, owner_of(site.trial.pod)
+    found: dict[Position, None] = {}
+    for counted in counts(site):
+        if counted.constraint.topology_key == key:
+            here = counted.eligible & (counted.column.codes == counted.column.codes[site.at])
+            selected = view.pods.matching(counted.constraint.selector, frozenset((site.cycle.info.namespace,)))
+            positions = view.pods.with_infos(selected & ~view.pods.terminating)
+            node = view.node[positions]
+            near = np.sort(positions[(node >= 0) & here[node]])
+            found |= dict.fromkeys(Position(each) for each in near[: 4 * MOST_TRIED].tolist())
+    return sorted(found, key=lambda position: owner_of(view.pods.objects[position]) != mine)
 
 
-def _movable(view: Fork, position: Position) -> bool:
-    """Whether somebody makes the pod anew elsewhere, and no budget stands against its eviction."""
-    pod = view.pods.objects[position]
-    if not is_made_again(pod) or owner_of(pod).kind in ("DaemonSet", "Node"):
+def _movable(site: Site, position: Position) -> bool:
+    """Whether somebody makes the pod anew elsewhere, and its budget allows for its eviction besides the others'."""
+    pod = site.cycle.view.pods.objects[position]
+    if not returns(pod):
         return False
-    return all(budgets(view).allowed(name) > 0 for name in budgets(view).selecting(position))
+    known = budgets(site.trial.scheduler.view)
+    selecting = known.selecting(position)
+    return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(site)[selecting[0]])
 
 
-def _moved(site: Site, position: Position) -> Iterator[Fix]:
+def _evicted(site: Site) -> Counter[str]:
+    """How many disruptions of each budget the changes so far take."""
+    view, asked = site.trial.scheduler.view, ObjectKey.of(site.trial.pod)
+    gone = (k for k, edit in site.trial.edits.items() if k.kind == "Pod" and k != asked and edit.before is not None)
+    positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
+    return Counter(name for position in positions if position is not None for name in budgets(view).selecting(position))
+
+
+def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
     """The pod on the best node that takes it while the asked one has the node that it leaves."""
-    view, row = site.cycle.view, site.row
-    if row is None or not _movable(view, position):
-        return
+    view = site.cycle.view
     pod = view.pods.objects[position]
-    target = _elsewhere(site, position, pod, row)
+    target = _elsewhere(site, position, pod, free)
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
-    selector = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
+    gone = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
     yield Fix(
         "MovePod",
         (pod.key, target),
@@ -98,41 +137,42 @@ def _moved(site: Site, position: Position) -> Iterator[Fix]:
         (ObjectEdit(ObjectKey.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
         MOVE,
         f"evicts {pod.key}",
-        commands=(f"kubectl cordon {here}", selector, f"kubectl uncordon {here}"),
+        commands=(f"kubectl cordon {here}", gone, f"kubectl uncordon {here}"),
         variant_of="pod",
         where=pod.key,
     )
 
 
-def _elsewhere(site: Site, position: Position, pod: Pod, row: Row) -> str:
-    """The name of the best other node for it, empty where none takes it."""
-    after = site.cycle.view.fork()
-    here = Row(int(after.node[position]))
-    after.forget(position)
-    info = PodInfo(replace(pod, spec=replace(pod.spec, node_name="")), after.settings.requests)
+def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
+    """The name of the best of the ``free`` nodes for it, empty where none takes it."""
     framework = site.trial.scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ""
+    after = site.cycle.view.fork()
+    after.forget(position)
+    asked = after.pods.position(site.trial.pod.key)
+    if asked is not None and after.node[asked] < 0:
+        after.assume(asked, site.at)
+    info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
     cycle = run_cycle(framework, info, after)
     if not cycle.schedulable:
         return ""
     scored = zip(cycle.scores.total.tolist(), cycle.scores.rows.tolist(), strict=True)
-    best = max(((total, -other) for total, other in scored if other not in (here, row)), default=None)
-    return after.nodes.names[-best[1]] if best else ""
+    best = max(((total, -row) for total, row in scored if free[row]), default=None)
+    return after.nodes.names[Row(-best[1])] if best else ""
 
 
 def _fewer(site: Site, position: Position) -> Iterator[Fix]:
     """One replica fewer of its workload: this one, as its controller is told."""
     pod = site.cycle.view.pods.objects[position]
     owner = owner_of(pod)
-    if owner.kind not in ("Deployment", "ReplicaSet") or not _movable(site.cycle.view, position):
+    if owner.kind not in ("Deployment", "ReplicaSet"):
         return
-    count = sum(owner_of(each) == owner for each in _of_namespace(site, owner))
     first = (
         f"kubectl annotate pod -n {pod.metadata.namespace} {pod.metadata.name}"
         " controller.kubernetes.io/pod-deletion-cost=-1000 --overwrite"
     )
-    scale = f"kubectl scale {owner.kind.lower()} -n {owner.namespace} {owner.name} --replicas={count - 1}"
+    left = _replicas(site, owner) - 1
     yield Fix(
         "ScaleDown",
         pod.key,
@@ -141,12 +181,22 @@ def _fewer(site: Site, position: Position) -> Iterator[Fix]:
         (ObjectEdit(ObjectKey.of(pod), lambda _: None),),
         FEWER,
         f"{owner} runs with one replica fewer",
-        commands=(first, scale),
+        commands=(first, f"kubectl scale {owner.kind.lower()} -n {owner.namespace} {owner.name} --replicas={left}"),
         variant_of=owner,
         where=pod.key,
     )
 
 
-def _of_namespace(site: Site, owner: Owner) -> list[Pod]:
-    pods = site.cycle.view.pods
-    return [pods.objects[position] for key, position in pods.index.items() if key.startswith(f"{owner.namespace}/")]
+def _replicas(site: Site, owner: Owner) -> int:
+    """How many pods of the workload there are."""
+    base = site.trial.scheduler.view
+
+    def count() -> Counter[Owner]:
+        table = base.pods.objects.table
+        pods = np.bincount(table.template, minlength=len(table.templates)).tolist()
+        found: Counter[Owner] = Counter()
+        for template, number in zip(table.templates, pods, strict=True):
+            found[owner_of(template)] += number
+        return found
+
+    return base.memo("replicas of workloads", count)[owner]

@@ -7,13 +7,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from kschedctl.api.objects import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    SelectorRequirement,
+    WeightedPodAffinityTerm,
+)
+from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.scheduler.facts import TopologyLabelMissing
+from kschedctl.scheduler.pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways.node_labels import near_keys
+from kschedctl.studies.remedies.ways.node_labels import label_node, near_keys
+from kschedctl.studies.remedies.ways.selected_pods import other_pods
 
-CORRECT, SOFTEN = 10, 55
+CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
+ABOUT = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_anti_affinity"}
+"""Which of its own terms a refusal is about; that of other pods' anti-affinity is about none."""
+MOST_DOMAINS = 3
 WORDS = {
     "pod_affinity": ("SoftenPodAffinity", "be near", "it may run far from the pods that it wants to be near"),
     "pod_anti_affinity": (
@@ -25,19 +38,27 @@ WORDS = {
 
 
 def terms(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Each required term preferred instead, or with a topology that nodes have."""
-    pod = site.trial.pod
-    for field, (kind, words, weakens) in WORDS.items():
-        for place, term in enumerate(required(pod, field)):
-            if isinstance(refusal.fact, TopologyLabelMissing) or not _known(site, term.topology_key):
-                yield from _other_key(site, field, place, term)
-            text = f"prefer to {words} pods instead of requiring it (term {place + 1}, {term.topology_key})"
-            edits = on_pod(pod, _softened(field, place))
-            yield Fix(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
-
-
-def _known(site: Site, key: str) -> bool:
-    return bool(site.cycle.view.nodes.label(key).occupied)
+    """Each required term that may be to blame: corrected, or preferred instead."""
+    field = ABOUT.get(refusal.reason)
+    if field is None:
+        return
+    kind, words, weakens = WORDS[field]
+    pod, labels = site.trial.pod, site.cycle.view.nodes
+    for place, term in enumerate(required(pod, field)):
+        if isinstance(refusal.fact, TopologyLabelMissing) or not labels.label(term.topology_key).present.any():
+            yield from _other_key(site, field, place, term)
+        if field == "pod_affinity":
+            for kind_of_other, target, text, cost, other in other_pods(site, place, term):
+                edits = on_pod(pod, _with_term(field, place, other))
+                yield Fix(kind_of_other, (place, *target), text, "author", edits, cost)
+        else:
+            yield from _of_revision(site, place, term)
+        text = f"prefer to {words} pods instead of requiring it (term {place + 1}, {term.topology_key})"
+        edits = on_pod(pod, _softened(field, term))
+        yield Fix(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
+    if isinstance(refusal.fact, TopologyLabelMissing):
+        for value in labels.label(refusal.fact.key).values[:MOST_DOMAINS]:
+            yield from label_node(site, refusal.fact.key, value)
 
 
 def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
@@ -47,27 +68,48 @@ def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _other_key(site: Site, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    for right in near_keys(term.topology_key, site.cycle.view.nodes):
+    for right in near_keys(term.topology_key, site):
         text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = on_pod(site.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
         yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT)
 
 
+def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """A term that speaks of pods of its own revision alone, as a rolling update needs it.
+
+    The scheduler reads the selector, to which the API server adds the keys when a pod is created.
+    """
+    pod = site.trial.pod
+    revision = pod.metadata.labels.get(TEMPLATE_HASH)
+    if revision is None or TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
+        return
+    keys = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
+    if site.trial.created:
+        only = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
+        expressions = (*term.label_selector.match_expressions, only)
+        keys = replace(keys, label_selector=replace(term.label_selector, match_expressions=expressions))
+    text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {place + 1})"
+    edits = on_pod(pod, _with_term("pod_anti_affinity", place, keys))
+    yield Fix("MatchLabelKeys", ("pod_anti_affinity", place), text, "author", edits, ROLLOUT)
+
+
 def _with_term(field: str, place: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     def change(pod: Pod) -> Pod:
         found = list(required(pod, field))
+        if place >= len(found):
+            return pod
         found[place] = term
         return _with(pod, field, required_during_scheduling_ignored_during_execution=tuple(found))
 
     return change
 
 
-def _softened(field: str, place: int) -> Callable[[Pod], Pod]:
+def _softened(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     def change(pod: Pod) -> Pod:
         found = list(required(pod, field))
-        if place >= len(found):
+        if term not in found:
             return pod
-        term = found.pop(place)
+        found.remove(term)
         own: PodAffinity = getattr(pod.spec.affinity, field)
         preferred = (*own.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
         return _with(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Container, Pod
-from kschedctl.snapshot.pod_info import HostPort
+from kschedctl.api.objects import Container, ContainerPort, Pod
+from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
@@ -17,32 +17,38 @@ LAST_PORT = 65535
 
 def free_ports(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The next port that no pod of the cluster holds, and no host port at all, for each that the node has not free."""
-    view, row = site.cycle.view, site.at
-    there = [port for position in view.pods_on(row) for port in view.pods.infos[view.pods.info[position]].host_ports]
-    for port in site.cycle.info.host_ports:
-        if any(port.conflicts(other) for other in there):
+    info = site.cycle.info
+    for port in dict.fromkeys(info.host_ports):
+        if any(port.conflicts(other) for other in _held(site)):
             other = _next_free(site, port)
-            if other and not site.cycle.info.spec.host_network:
+            if other:
                 yield _with_port(site, port, other)
-            if not site.cycle.info.spec.host_network:
+            if not info.spec.host_network:
                 yield _with_port(site, port, 0)
+
+
+def _held(site: Site) -> Iterator[HostPort]:
+    """The ports of the node's pods, and of those that are nominated for it."""
+    view = site.cycle.view
+    rows, nominated = view.snapshot.nominations
+    for position in (*view.pods_on(site.at), *nominated[rows == site.at].tolist()):
+        yield from view.pods.infos[view.pods.info[position]].host_ports
 
 
 def _next_free(site: Site, port: HostPort) -> int:
     """The first one after it; 0 where there is none."""
-    taken = {each.port for info in site.cycle.view.pods.infos for each in info.host_ports}
-    taken |= {each.port for each in site.cycle.info.host_ports}
-    return next((number for number in range(port.port + 1, LAST_PORT + 1) if number not in taken), 0)
+    base = site.trial.scheduler.view
+    taken = base.memo("taken ports", lambda: {each.port for info in base.pods.infos for each in info.host_ports})
+    own = {each.port for each in site.cycle.info.host_ports}
+    return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken and n not in own), 0)
 
 
 def _with_port(site: Site, port: HostPort, new: int) -> Fix:
+    """In the network of the host the program itself has to listen on the port."""
+    on_host = site.cycle.info.spec.host_network
+
     def in_container(container: Container) -> Container:
-        ports = tuple(
-            replace(each, host_port=new)
-            if each.host_port == port.port and (each.protocol or "TCP") == port.protocol
-            else each
-            for each in container.ports
-        )
+        ports = tuple(_other(each, new, on_host) if _is(each, port, on_host) else each for each in container.ports)
         return replace(container, ports=ports)
 
     def change(pod: Pod) -> Pod:
@@ -51,6 +57,17 @@ def _with_port(site: Site, port: HostPort, new: int) -> Fix:
         return replace(pod, spec=replace(spec, **both))
 
     text = f"use host port {new} instead of {port.port}" if new else f"do without host port {port.port}"
+    text += ", and let the program listen there" * on_host
     edits = on_pod(site.trial.pod, change)
     kind = "OtherHostPort" if new else "DropHostPort"
     return Fix(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)
+
+
+def _is(found: ContainerPort, port: HostPort, on_host: bool) -> bool:
+    """As read, a port of the host's network may be written as one of the container alone."""
+    number = found.host_port or (found.container_port if on_host else 0)
+    return (found.host_ip or ALL_HOST_IPS, found.protocol or "TCP", number) == port
+
+
+def _other(found: ContainerPort, new: int, on_host: bool) -> ContainerPort:
+    return replace(found, host_port=new, container_port=new if on_host else found.container_port)

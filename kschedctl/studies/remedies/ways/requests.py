@@ -8,47 +8,58 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
+from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
-from kschedctl.api.resource_names import CPU, is_scalar
+from kschedctl.api.resource_names import CPU, is_extended, is_pod_level, is_scalar
 from kschedctl.scheduler.facts import Insufficient
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 
-LOWER, WHOLE = 30, 60
-"""The cost of asking for a little less, and what is added for asking for nothing at all."""
+LOWER, WHOLE, WITHOUT = 30, 60, 60
+"""The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
 
 
 class OwnRequest(NamedTuple):
-    """A container's request; ``field`` and ``place`` say where it stands in the pod's spec."""
+    """A request of the pod: ``field`` and ``place`` say of which container, ``field`` is empty for the pod as a whole.
+
+    ``resources``: what it stands in; ``amount``: how much it is.
+    """
 
     field: str
     place: int
-    container: Container
+    name: str
+    resources: ResourceRequirements
     amount: int
 
 
 def lower(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
-    """One container's request of the resource lowered by what the node is short of."""
+    """One request of the resource lowered by what the node is short of; or the pod does without a resource."""
     fact = refusal.fact
-    if not isinstance(fact, Insufficient) or fact.free <= 0:
+    if not isinstance(fact, Insufficient):
         return
-    for asked in _asked(site.trial.pod, fact.resource):
-        new = _largest(site, asked, fact)
+    asked = _asked(site, fact.resource)
+    for each in asked if fact.free > 0 else ():
+        new = _largest(site, each, fact)
         if new:
-            yield _lowered(site, asked, fact.resource, new)
+            yield _lowered(site, each, fact.resource, new)
+    if asked and is_extended(fact.resource):
+        yield _without(site, fact)
 
 
-def _asked(pod: Pod, resource: str) -> list[OwnRequest]:
-    found = []
-    for field in ("containers", "init_containers"):
-        for place, container in enumerate(getattr(pod.spec, field)):
-            if resource in container.resources.requests:
-                found.append(
-                    OwnRequest(field, place, container, _amount(container.resources.requests[resource], resource))
-                )
-    return found
+def _asked(site: Site, resource: str) -> list[OwnRequest]:
+    """The requests that count: that of the pod as a whole, where it has one, else those of its containers."""
+    pod, of_pod = site.trial.pod, site.trial.pod.spec.resources
+    counts = site.cycle.view.settings.requests.pod_level and is_pod_level(resource)
+    if counts and of_pod is not None and resource in of_pod.requests:
+        return [OwnRequest("", 0, "", of_pod, _amount(of_pod.requests[resource], resource))]
+    return [
+        OwnRequest(field, place, container.name, container.resources, _amount(requests[resource], resource))
+        for field in ("containers", "init_containers")
+        for place, container in enumerate(getattr(pod.spec, field))
+        if resource in (requests := container.resources.requests)
+    ]
 
 
 def _amount(written: str | float, resource: str) -> int:
@@ -57,20 +68,45 @@ def _amount(written: str | float, resource: str) -> int:
 
 
 def _largest(site: Site, asked: OwnRequest, fact: Insufficient) -> str:
-    """The largest request of this container with which the pod fits, as people write it; empty for none."""
-    short = fact.requested - fact.free
-    without = _total(site, asked, fact.resource, "0")
-    most = min(asked.amount - 1, max(fact.free - without, asked.amount - short))
-    if without > fact.free or most <= 0:
+    """The largest request in its place with which the pod fits, as people write it; empty for none.
+
+    What runs at another time is not looked at: it has to be lowered besides. Where others that run at the same time
+    ask for too much, too, each gives up the same share.
+    """
+    pod = _alone(site.trial.pod, asked)
+    most = fact.free - _total(site, pod, asked, fact.resource, "0")
+    if most <= 0:
+        most = asked.amount * fact.free // max(_total(site, pod, asked, fact.resource, ""), 1)
+    if not _least(site, asked, fact.resource) <= most < asked.amount or most <= 0:
         return ""
-    new = written(most, fact.resource, str(asked.container.resources.requests[fact.resource]))
-    return new if new and _total(site, asked, fact.resource, new) <= fact.free else ""
+    return written(most, fact.resource, str(asked.resources.requests[fact.resource]))
 
 
-def _total(site: Site, asked: OwnRequest, resource: str, new: str) -> int:
-    """What the pod asks for with another request of this container."""
-    pod = _with_request(site.trial.pod, asked, resource, new)
-    return PodInfo(pod, site.cycle.view.settings.requests).incoming_requests.get(resource, 0)
+def _alone(pod: Pod, asked: OwnRequest) -> Pod:
+    """The pod with what runs at the time of the container: the init containers run one by one before the others."""
+    spec = pod.spec
+    sidecars = tuple(each for each in spec.init_containers if is_sidecar(each))
+    if asked.field == "containers":
+        return replace(pod, spec=replace(spec, init_containers=sidecars))
+    if asked.field == "init_containers" and not is_sidecar(spec.init_containers[asked.place]):
+        before = spec.init_containers[: asked.place + 1]
+        kept = tuple(each for i, each in enumerate(before) if i == asked.place or is_sidecar(each))
+        return replace(pod, spec=replace(spec, containers=(), init_containers=kept))
+    return pod
+
+
+def _total(site: Site, pod: Pod, asked: OwnRequest, resource: str, new: str) -> int:
+    """What the pod asks for with another request of the container that is asked about; with none the same one."""
+    found = _with_request(pod, asked, resource, new) if new else pod
+    return PodInfo(found, site.cycle.view.settings.requests).incoming_requests.get(resource, 0)
+
+
+def _least(site: Site, asked: OwnRequest, resource: str) -> int:
+    """A pod as a whole asks for no less than its containers together."""
+    if asked.field:
+        return 0
+    options = site.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
+    return PodInfo(site.trial.pod, options).requests.get(resource, 0)
 
 
 def written(amount: int, resource: str, before: str) -> str:
@@ -96,14 +132,21 @@ def written(amount: int, resource: str, before: str) -> str:
 
 
 def _with_request(pod: Pod, asked: OwnRequest, resource: str, new: str) -> Pod:
-    containers = list(getattr(pod.spec, asked.field))
-    container = containers[asked.place]
-    own: ResourceRequirements = container.resources
-    limits: Resources = own.limits
-    if resource in limits and not _overcommits(resource):
-        limits = {**limits, resource: new}
-    resources = replace(own, requests={**own.requests, resource: new}, limits=limits)
-    containers[asked.place] = replace(container, resources=resources)
+    """With another request, and limit where both have to be the same."""
+
+    def lowered(own: ResourceRequirements) -> ResourceRequirements:
+        limits: Resources = own.limits
+        if resource in limits and not _overcommits(resource):
+            limits = {**limits, resource: new}
+        return replace(own, requests={**own.requests, resource: new}, limits=limits)
+
+    if not asked.field:
+        return replace(pod, spec=replace(pod.spec, resources=lowered(pod.spec.resources or ResourceRequirements())))
+
+    containers = [
+        replace(each, resources=lowered(each.resources)) if each.name == asked.name else each
+        for each in getattr(pod.spec, asked.field)
+    ]
     return replace(pod, spec=replace(pod.spec, **{asked.field: tuple(containers)}))
 
 
@@ -113,10 +156,33 @@ def _overcommits(resource: str) -> bool:
 
 
 def _lowered(site: Site, asked: OwnRequest, resource: str, new: str) -> Fix:
-    before = asked.container.resources.requests[resource]
+    before = asked.resources.requests[resource]
     left = _amount(new, resource) / asked.amount
-    text = f"ask for {new} of {resource} instead of {before} in container {asked.container.name}"
+    where = f" in container {asked.name}" if asked.field else " for the pod as a whole"
+    text = f"ask for {new} of {resource} instead of {before}{where}"
     edits = on_pod(site.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
     cost = LOWER + round(WHOLE * (1 - left))
     return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1])
+
+
+def _without(site: Site, fact: Insufficient) -> Fix:
+    """No container asks for the resource any more."""
+    resource = fact.resource
+
+    def none(own: Resources) -> Resources:
+        return {name: amount for name, amount in own.items() if name != resource}
+
+    def container(found: Container) -> Container:
+        own = found.resources
+        return replace(found, resources=replace(own, requests=none(own.requests), limits=none(own.limits)))
+
+    def change(pod: Pod) -> Pod:
+        spec = pod.spec
+        both = {name: tuple(map(container, getattr(spec, name))) for name in ("containers", "init_containers")}
+        return replace(pod, spec=replace(spec, **both))
+
+    offered = "" if fact.largest else ", which no node offers"
+    text = f"do without {resource}{offered}"
+    weakens = f"the pod runs without {resource}"
+    return Fix("DropRequest", resource, text, "author", on_pod(site.trial.pod, change), WITHOUT, weakens)

@@ -7,46 +7,98 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
+from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.scheduler.facts import TooSkewed, TopologyLabelMissing
+from kschedctl.scheduler.topology_spread.constraints import HARD
+from kschedctl.scheduler.topology_spread.filtering import DomainCounts
 from kschedctl.studies.remedies.changes import Fix, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways.node_labels import near_keys
+from kschedctl.studies.remedies.ways.node_labels import label_node, near_keys
 
-CORRECT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 15, 40, 45, 55
+CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
 UNEVEN = "pods may be spread less evenly over {key}"
+MOST_DOMAINS = 3
+"""A node without the label is offered so many of its values."""
 
 
 def skewed(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The constraint on the topology of the fact, in each form that lets more nodes in."""
     match refusal.fact:
-        case TooSkewed(key=key, skew=skew):
+        case TooSkewed(key=key) as fact:
             for place, constraint in _hard(site.trial.pod, key):
-                yield from _relaxed(site, place, constraint, skew)
+                yield from _relaxed(site, place, constraint, fact)
         case TopologyLabelMissing(key=key):
             for place, constraint in _hard(site.trial.pod, key):
                 yield from _other_key(site, place, constraint)
                 yield _anyway(site, place, constraint)
+            for value in _values(site, key):
+                yield from label_node(site, key, value)
 
 
 def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
     """The constraints on that topology that keep pods from nodes."""
     own = enumerate(pod.spec.topology_spread_constraints)
-    return [(i, each) for i, each in own if each.topology_key == key and each.when_unsatisfiable == "DoNotSchedule"]
+    return [(i, each) for i, each in own if each.topology_key == key and each.when_unsatisfiable == HARD]
 
 
-def _relaxed(site: Site, place: int, constraint: TopologySpreadConstraint, skew: int) -> Iterator[Fix]:
-    key = constraint.topology_key
+def _values(site: Site, key: str) -> list[str]:
+    """Values of the label that other nodes have, those of the least crowded domains first."""
+    column = site.cycle.view.nodes.label(key)
+    counted = next((each for each in counts(site) if each.column is column), None)
+    order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
+    return [column.values[code] for code in order][:MOST_DOMAINS]
+
+
+def counts(site: Site) -> list[DomainCounts]:
+    """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
+    result = site.cycle.pre_filter.results.get("PodTopologySpread")
+    return list(result.state or ()) if result is not None else []
+
+
+def _counted(site: Site, place: int) -> DomainCounts | None:
+    """What the constraint in that place counts."""
+    own = site.trial.pod.spec.topology_spread_constraints
+    before = sum(each.when_unsatisfiable == HARD for each in own[:place])
+    found = counts(site)
+    return found[before] if before < len(found) else None
+
+
+def _relaxed(site: Site, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:
+    """One that the node's domain does not violate stays as it is."""
+    counted = _counted(site, place)
+    if counted is None:
+        return
+    skew = _skew(site, counted, site.at)
+    if fact.max_skew == constraint.max_skew:
+        skew = max(skew, fact.skew)  # with those that are nominated
+    if skew <= constraint.max_skew:
+        return
+    key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
+    if TEMPLATE_HASH in site.trial.pod.metadata.labels and TEMPLATE_HASH not in constraint.match_label_keys:
+        text = f"spread over {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
+        keys = (*constraint.match_label_keys, TEMPLATE_HASH)
+        yield _change(site, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread over {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         yield _change(site, place, "NodeTaintsPolicy", text, HONOUR, node_taints_policy="Honor")
-    if (constraint.min_domains or 1) > 1:
-        text = f"spread over {key} without minDomains {constraint.min_domains}"
-        yield _change(site, place, "MinDomains", text, MIN_DOMAINS, weakens=UNEVEN.format(key=key), min_domains=None)
-    if skew > constraint.max_skew:
-        text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-        yield _change(site, place, "MaxSkew", text, MORE_SKEW, weakens=UNEVEN.format(key=key), max_skew=skew)
+    if constraint.node_affinity_policy == "Ignore":
+        text = f"spread over {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
+        yield _change(site, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
+    domains = int(counted.exists.sum())
+    if (constraint.min_domains or 1) > domains:
+        text = f"spread over {key} with minDomains {domains} instead of {constraint.min_domains}"
+        yield _change(site, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
+    text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
+    yield _change(site, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
     yield _anyway(site, place, constraint)
+
+
+def _skew(site: Site, counted: DomainCounts, row: Row) -> int:
+    """That of the row's domain with the pod in it, those aside that are nominated."""
+    here, minimum = counted.matched(None)
+    return int(here[row] + counted.constraint.selects(site.cycle.info) - minimum[row])
 
 
 def _anyway(site: Site, place: int, constraint: TopologySpreadConstraint) -> Fix:
@@ -57,7 +109,7 @@ def _anyway(site: Site, place: int, constraint: TopologySpreadConstraint) -> Fix
 
 
 def _other_key(site: Site, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    for right in near_keys(constraint.topology_key, site.cycle.view.nodes):
+    for right in near_keys(constraint.topology_key, site):
         text = f"spread over {right} instead of {constraint.topology_key}"
         yield _change(site, place, "CorrectTopologyKey", text, CORRECT, topology_key=right)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
-from kschedctl.api.tolerations import UNSCHEDULABLE, find_untolerated
+from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.node_labels import is_typo
 
 OF_CONTROL_PLANES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 SET_BY_KUBERNETES = "node.kubernetes.io/"
@@ -44,30 +45,35 @@ def _uncordoned(node: Node) -> Node:
 def tainted(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The first taint that the pod does not tolerate; the next ones are seen when that one is out of the way."""
     node = site.cycle.view.nodes.objects[site.at]
-    taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, frozenset(("NoSchedule", "NoExecute")))
+    taint = find_untolerated(node.spec.taints, site.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
     yield from _corrected(site, taint)
     if taint.key == UNSCHEDULABLE.key:
         yield from cordoned(site, refusal)
         return
-    yield _tolerate(site, taint)
+    yield _tolerate(site, _of_all_effects(site, taint))
     if not taint.key.startswith((SET_BY_KUBERNETES, IN_PROVIDERS)):
         yield _untaint(node, taint)
 
 
+def _of_all_effects(site: Site, taint: Taint) -> Taint:
+    """The taint without its effect where the node has another one of that key and value: people tolerate both."""
+    hard = [each for each in site.cycle.view.nodes.objects[site.at].spec.taints if each.effect in HARD_EFFECTS]
+    alike = sum((each.key, each.value) == (taint.key, taint.value) for each in hard)
+    return replace(taint, effect="") if alike > 1 else taint
+
+
 def _tolerate(site: Site, taint: Taint) -> Fix:
-    made = Toleration(taint.key, "Equal", taint.value, taint.effect) if taint.value else _exists(taint)
+    """The taint of its effect; of any, where it has none."""
+    operator = "Equal" if taint.value else "Exists"
+    made = Toleration(taint.key, operator, taint.value, taint.effect)
 
     def change(pod: Pod) -> Pod:
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, made)))
 
-    text = f"tolerate the taint {taint}"
+    text = f"tolerate the taint {str(taint).removesuffix(':')}"
     return Fix("Tolerate", taint, text, "author", on_pod(site.trial.pod, change), TOLERATE, weakened_by(taint))
-
-
-def _exists(taint: Taint) -> Toleration:
-    return Toleration(taint.key, "Exists", "", taint.effect)
 
 
 def weakened_by(taint: Taint) -> str:
@@ -82,16 +88,18 @@ def weakened_by(taint: Taint) -> str:
 
 
 def _corrected(site: Site, taint: Taint) -> Iterator[Fix]:
-    """A toleration of that key that asks for another value or effect than the taint has."""
+    """A toleration of that key, or of one that it is probably a typo of, for another value or effect than there is."""
     own: Sequence[Toleration] = site.cycle.info.spec.tolerations
+    known = {each.key for taints in site.cycle.view.nodes.taint_sets[0] for each in taints}
     for place, toleration in enumerate(own):
-        if toleration.key != taint.key or toleration.operator in ("Gt", "Lt"):
+        near = toleration.key == taint.key or (toleration.key and is_typo(toleration.key, taint.key, known))
+        if not near or toleration.operator in ("Gt", "Lt"):
             continue
-        right = replace(toleration, value=taint.value if toleration.operator != "Exists" else "", effect=taint.effect)
+        value = taint.value if toleration.operator != "Exists" else ""
+        right = replace(toleration, key=taint.key, value=value, effect=taint.effect)
 
-        def change(pod: Pod, place: int = place, right: Toleration = right) -> Pod:
-            tolerations = [*pod.spec.tolerations]
-            tolerations[place] = right
+        def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = right) -> Pod:
+            tolerations = [right if each == wrong else each for each in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         text = f"let the toleration of {toleration.key} be for the taint {taint}"

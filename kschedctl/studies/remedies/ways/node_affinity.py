@@ -1,0 +1,194 @@
+"""Required node affinity: correct what its terms ask for, ask for less, or make the node what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    Affinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PreferredSchedulingTerm,
+    SelectorRequirement,
+)
+from kschedctl.scheduler.facts import NodeAffinityUnmet, Wanted
+from kschedctl.studies.remedies.changes import Fix, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.node_labels import (
+    ANYWHERE,
+    CORRECT,
+    DROP,
+    is_typo,
+    label_node,
+    near_keys,
+    unlabel_node,
+    unmet_selector,
+)
+
+SOFTEN = 55
+Terms = tuple[NodeSelectorTerm, ...]
+
+
+class OwnRequirement(NamedTuple):
+    """A requirement of the pod: of which term, whether on a ``field``, and how it is written."""
+
+    term: int
+    field: bool
+    written: SelectorRequirement
+
+    @property
+    def text(self) -> str:
+        """``disktype In ssd``."""
+        own = self.written
+        match own.operator:
+            case "Exists":
+                return own.key
+            case "DoesNotExist":
+                return f"no {own.key}"
+        return f"{own.key} {own.operator} {','.join(own.values or ())}"
+
+
+def unmet(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """What the node lacks of the selector, one label after the other; then of each of the required terms."""
+    fact = refusal.fact
+    if isinstance(fact, NodeAffinityUnmet):
+        for wanted in fact.selector:
+            yield from unmet_selector(site, wanted)
+        if not fact.selector:
+            yield from _terms(site, fact)
+            yield _softened(site)
+    elif site.row is None and required(site.trial.pod):
+        yield from _conflicting(site)
+        yield _softened(site)
+
+
+def _conflicting(site: Site) -> Iterator[Fix]:
+    """Terms that name no node in common by their fields: none of these has to be."""
+    for number, term in enumerate(required(site.trial.pod)):
+        for written in term.match_fields:
+            yield _dropped(site, OwnRequirement(number, True, written))
+
+
+def _terms(site: Site, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+    """The first thing that the node lacks of each term."""
+    for number, lacks in enumerate(fact.terms):
+        if lacks:
+            wanted = lacks[0]
+            written = SelectorRequirement(wanted.key, wanted.operator, wanted.values or None)
+            own = OwnRequirement(number, wanted.field, written)
+            if not wanted.field:
+                yield from _other_labels(site, own, wanted)
+            if wanted.found is not None:
+                yield from _other_value(site, own, wanted, wanted.found)
+            yield _dropped(site, own)
+
+
+def _other_labels(site: Site, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
+    """The label that is probably meant; the node's labels as they should be."""
+    for right in near_keys(wanted.key, site):
+        text = f"require the label {right} instead of {wanted.key}"
+        edits = on_pod(site.trial.pod, _with_requirement(own, replace(own.written, key=right)))
+        yield Fix("CorrectNodeAffinity", (own.term, wanted.key, right), text, "author", edits, CORRECT)
+    match wanted.operator:
+        case "In" if wanted.values:
+            yield from label_node(site, wanted.key, wanted.values[0])
+        case "Exists":
+            yield from label_node(site, wanted.key, next(iter(site.cycle.view.nodes.label(wanted.key).values), "true"))
+        case "DoesNotExist":
+            yield from unlabel_node(site, wanted.key)
+
+
+def _other_value(site: Site, own: OwnRequirement, wanted: Wanted, found: str) -> Iterator[Fix]:
+    """What the node has, in the place of what is probably a typo, or besides what is required."""
+    nodes, values = site.cycle.view.nodes, wanted.values
+    known = nodes.names if wanted.field else nodes.label(wanted.key).values
+    near = next((v for v in values if is_typo(v, found, known)), "") if wanted.operator == "In" else ""
+    allowed: tuple[str, ...] = ()
+    match wanted.operator:
+        case "In" if wanted.field:
+            allowed = (found,)  # the API allows for one name
+        case "In":
+            allowed = tuple(found if v == near else v for v in values) if near else (*values, found)
+        case "NotIn":
+            allowed = tuple(v for v in values if v != found)
+        case "Gt" | "Lt" if found.lstrip("-").isdigit():
+            allowed = (str(int(found) + (-1 if wanted.operator == "Gt" else 1)),)
+    if allowed:
+        asked = own._replace(written=replace(own.written, values=allowed))
+        edits = on_pod(site.trial.pod, _with_requirement(own, asked.written))
+        kind, cost, weakens = (
+            ("CorrectNodeAffinity", CORRECT, "") if near else ("WidenNodeAffinity", DROP - 1, ANYWHERE)
+        )
+        text = f"require {asked.text} of nodes instead of {own.text}"
+        yield Fix(kind, (own.term, wanted.key, wanted.operator, allowed), text, "author", edits, cost, weakens)
+
+
+def _dropped(site: Site, own: OwnRequirement) -> Fix:
+    edits = on_pod(site.trial.pod, _with_requirement(own, None))
+    text = f"do not require {own.text} of nodes"
+    target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
+    return Fix("DropNodeAffinity", target, text, "author", edits, DROP, ANYWHERE)
+
+
+def _softened(site: Site) -> Fix:
+    def change(pod: Pod) -> Pod:
+        wishes = [PreferredSchedulingTerm(100, term) for term in required(pod) if not term.match_fields]
+        return _with_terms(pod, (), wishes)
+
+    text = "prefer the nodes of its required node affinity instead of requiring them"
+    return Fix("SoftenNodeAffinity", "all", text, "author", on_pod(site.trial.pod, change), SOFTEN, ANYWHERE)
+
+
+def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:
+    """One requirement in another form, or left out; a term of which nothing is left goes."""
+    part = "match_fields" if own.field else "match_expressions"
+
+    def change(pod: Pod) -> Pod:
+        terms = list(required(pod))
+        if own.term >= len(terms):
+            return pod
+        found = list(getattr(terms[own.term], part))
+        place = next((i for i, each in enumerate(found) if _same(each, own.written)), None)
+        if place is None:
+            return pod
+        found[place : place + 1] = [] if new is None else [new]
+        terms[own.term] = replace(terms[own.term], **{part: tuple(found)})
+        if not terms[own.term].match_expressions and not terms[own.term].match_fields:
+            terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
+        return _with_terms(pod, tuple(terms))
+
+    return change
+
+
+def _same(one: SelectorRequirement, other: SelectorRequirement) -> bool:
+    return (one.key, one.operator, one.values or ()) == (other.key, other.operator, other.values or ())
+
+
+def required(pod: Pod) -> Terms:
+    """The pod's required terms."""
+    own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    terms = own.required_during_scheduling_ignored_during_execution if own else None
+    return terms.node_selector_terms if terms else ()
+
+
+def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
+    """The pod with these required terms, none for all nodes, and with more preferred ones."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return pod
+    own = affinity.node_affinity
+    own = replace(
+        own,
+        required_during_scheduling_ignored_during_execution=NodeSelector(terms) if terms else None,
+        preferred_during_scheduling_ignored_during_execution=(
+            *own.preferred_during_scheduling_ignored_during_execution,
+            *preferred,
+        ),
+    )
+    empty = own == type(own)()
+    left: Affinity | None = replace(affinity, node_affinity=None if empty else own)
+    return replace(pod, spec=replace(pod.spec, affinity=None if left == Affinity() else left))

@@ -1,0 +1,184 @@
+"""Which pods a term of pod affinity speaks of: labels and namespaces that are nearly right, or others that are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
+from kschedctl.scheduler.pod_affinity.terms import selected_pods
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import AffinityTerm
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+
+CORRECT, ELSEWHERE, LABEL = 10, 20, 30
+MOST_NAMESPACES = 3
+Values = Mapping[str, Collection[str]]
+"""Label -> its values."""
+
+
+class OtherPods(NamedTuple):
+    """A term with other pods: what kind of change that is, and to what."""
+
+    kind: str
+    target: tuple[object, ...]
+    text: str
+    cost: int
+    term: PodAffinityTerm
+
+
+class OwnTerm(NamedTuple):
+    """A required term of the pod's affinity that selects no pod: as it is written, and as it is read."""
+
+    written: PodAffinityTerm
+    read: AffinityTerm
+    view: Fork
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Where it looks for pods; by labels, those that have them."""
+        return self.read.unrolled(self.view.namespace_labels).namespaces
+
+    @property
+    def where_pods_are(self) -> list[str]:
+        """The namespaces in which there are pods with the labels."""
+        pods = self.view.pods
+        matching = np.flatnonzero(pods.matching(self.read.selector, None)).tolist()
+        return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
+
+
+def other_pods(site: Site, place: int, term: PodAffinityTerm) -> Iterator[OtherPods]:
+    """The term corrected, where it selects no pod at all."""
+    own = _own(site, place, term)
+    if own is None:
+        return
+    selector = term.label_selector
+    if selector is not None:
+        known = _labels_of_pods(own.view, own.namespaces)
+        for old, new, right in _nearly(selector, known):
+            text = f"be near pods with {new} instead of {old}"
+            yield OtherPods("CorrectPodSelector", (new,), text, CORRECT, replace(term, label_selector=right))
+    yield from _other_namespaces(own)
+
+
+def label_namespaces(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The labels by which a term looks for namespaces, given to those that have its pods."""
+    affinity = site.trial.pod.spec.affinity
+    terms = (
+        affinity.pod_affinity.required_during_scheduling_ignored_during_execution
+        if (affinity and affinity.pod_affinity)
+        else ()
+    )
+    for place, term in enumerate(terms):
+        own = _own(site, place, term)
+        if own is not None and term.namespace_selector is not None:
+            wanted = _wanted(term.namespace_selector)
+            known = {each.metadata.name: each for each in site.cycle.view.cluster.namespaces}
+            for name in own.where_pods_are if wanted else ():
+                if name in known and name not in own.namespaces:
+                    yield _labelled(known[name], wanted)
+
+
+def _own(site: Site, place: int, term: PodAffinityTerm) -> OwnTerm | None:
+    read, view = site.cycle.info.required_affinity, site.cycle.view
+    if place >= len(read):
+        return None
+    own = OwnTerm(term, read[place], view)
+    unrolled = read[place].unrolled(view.namespace_labels)
+    return None if selected_pods(unrolled, view).any() else own
+
+
+def _labels_of_pods(view: Fork, namespaces: frozenset[str]) -> Values:
+    def make() -> dict[str, set[str]]:
+        infos = [info for info in view.pods.infos if info.namespace in namespaces]
+        return _values(info.labels for info in infos)
+
+    return view.memo(("labels of pods", namespaces), make)
+
+
+def _values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for labels in all_labels:
+        for key, value in labels.items():
+            found.setdefault(key, set()).add(value)
+    return found
+
+
+def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, LabelSelector]]:
+    """What is written, what is probably meant, and the selector with that."""
+    labels = selector.match_labels
+    for key, value in labels.items():
+        rest = {k: v for k, v in labels.items() if k != key}
+        for right in _near(key, known):
+            fitting = [value] if value in known[right] else _near(value, known[right])
+            for found in fitting:
+                yield f"{key}={value}", f"{right}={found}", replace(selector, match_labels={**rest, right: found})
+        for found in _near(value, known.get(key, ())):
+            yield f"{key}={value}", f"{key}={found}", replace(selector, match_labels={**rest, key: found})
+    for place, wanted in enumerate(selector.match_expressions):
+        for value in (wanted.values or ()) if wanted.operator == "In" else ():
+            for found in _near(value, known.get(wanted.key, ())):
+                values = tuple(found if each == value else each for each in wanted.values or ())
+                expressions = list(selector.match_expressions)
+                expressions[place] = replace(wanted, values=values)
+                right_one = replace(selector, match_expressions=tuple(expressions))
+                yield f"{wanted.key}={value}", f"{wanted.key}={found}", right_one
+
+
+def _near(wrong: str, known: Collection[str]) -> list[str]:
+    """Those that are probably meant by what nobody has."""
+    if wrong in known:
+        return []
+    close = get_close_matches(wrong, known, n=2, cutoff=0.7)
+    case = [each for each in known if each.lower() == wrong.lower()]
+    return list(dict.fromkeys([*case, *close]))
+
+
+def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:
+    """Namespaces that exist for those that do not, and those where the pods are."""
+    term, known = own.written, own.view.namespace_labels
+    for name in term.namespaces:
+        for right in _near(name, known):
+            names = tuple(right if each == name else each for each in term.namespaces)
+            text = f"look for pods in namespace {right} instead of {name}"
+            yield OtherPods("CorrectNamespace", (name, right), text, CORRECT, replace(term, namespaces=names))
+    if term.namespace_selector is not None:
+        for old, new, right_one in _nearly(term.namespace_selector, _values(known.values())):
+            text = f"look for pods in namespaces with {new} instead of {old}"
+            corrected = replace(term, namespace_selector=right_one)
+            yield OtherPods("CorrectNamespaceSelector", (new,), text, CORRECT, corrected)
+    for name in own.where_pods_are:
+        if name not in own.namespaces:
+            text = f"look for pods in namespace {name}, too"
+            wider = replace(term, namespaces=tuple(sorted(own.namespaces | {name})))
+            yield OtherPods("OtherNamespace", (name,), text, ELSEWHERE, wider)
+
+
+def _wanted(selector: LabelSelector) -> dict[str, str]:
+    """Labels that a namespace needs to be selected; none where others than labels of one value are wanted."""
+    if any(each.operator != "In" or not each.values for each in selector.match_expressions):
+        return {}
+    return {**{each.key: each.values[0] for each in selector.match_expressions if each.values}, **selector.match_labels}
+
+
+def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
+    name = namespace.metadata.name
+
+    def change(found: Namespace) -> Namespace:
+        return replace(found, metadata=replace(found.metadata, labels={**found.metadata.labels, **wanted}))
+
+    pairs = " ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    return Fix(
+        "LabelNamespace",
+        (name, pairs),
+        f"label namespace {name} with {pairs}",
+        "operator",
+        (ObjectEdit(ObjectKey.of(namespace), change),),
+        LABEL,
+        commands=(f"kubectl label namespace {name} {pairs} --overwrite",),
+    )

@@ -1,0 +1,30 @@
+"""Remedies on random clusters: each helps when it is applied to the documents, no change is too many, none is missed.
+
+Drawn by seed, as a cluster has too many parts to draw each one; ``world(family, seed)`` is it again.
+"""
+
+from __future__ import annotations
+
+import pytest
+from remedy_checks import assert_all_hold, assert_none_is_missed, trials
+from remedy_worlds import FAMILIES, World, world
+
+SEEDS = range(12)
+
+
+def stuck_worlds(family: str) -> list[World]:
+    """Those in which the pod fits nowhere."""
+    worlds = [world(family, seed) for seed in SEEDS]
+    return [each for each in worlds if not trials(each).base.works]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_remedy_helps_and_each_of_its_changes_is_needed(family: str) -> None:
+    helped = sum(assert_all_hold(each) > 0 for each in stuck_worlds(family))
+    assert helped > len(SEEDS) // 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_where_trying_all_finds_a_remedy_so_does_the_search(family: str) -> None:
+    found = sum(assert_none_is_missed(each) for each in stuck_worlds(family))
+    assert found > len(SEEDS) // 3
