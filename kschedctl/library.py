@@ -88,7 +88,7 @@ class Cluster(cluster.Cluster):
         if kube_version is not None:
             KubeVersion.supported(kube_version)
         found = read_archive(os.fspath(path))
-        return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version))
+        return cls._made_of(found if kube_version is None else replace(found, kube_version=kube_version, warnings=()))
 
     @classmethod
     def _made_of(cls, found: cluster.Cluster) -> Self:

@@ -54,6 +54,20 @@ class KubeVersion(NamedTuple):
 NEWEST = KubeVersion(NEWEST_MINOR)
 
 
+def nearest(minor: int) -> int:
+    """The minor version whose rules are used for one that may be older or newer than all that are replayed."""
+    return min(max(minor, OLDEST_MINOR), NEWEST_MINOR)
+
+
+def stands_in(server_version: str, minor: int) -> str:
+    """What to say of a server for which the rules of another minor version are used; empty where it is its own."""
+    near = nearest(minor)
+    if near == minor:
+        return ""
+    order = "newer" if minor > near else "older"
+    return f"the server is {server_version}, {order} than what can be replayed: the rules of 1.{near} are used"
+
+
 @cache
 def reaches(version: KubeVersion, since: str) -> bool:
     """Whether a version has what came with a release, or with the first of several that it was brought back to.

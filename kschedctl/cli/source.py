@@ -94,6 +94,7 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
         gaps={} if source.assume_complete else cluster.gaps,
         feature_gates={**cluster.feature_gates, **feature_gates(source.feature_gates)},
         kube_version=source.kube_version or cluster.kube_version,
+        warnings=() if source.kube_version else cluster.warnings,
     )
 
 

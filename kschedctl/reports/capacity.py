@@ -39,6 +39,7 @@ class Capacity(Document, frozen=True):
     seed: int
     shapes: tuple[ShapeCapacity, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

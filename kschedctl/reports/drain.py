@@ -53,6 +53,7 @@ class Drain(Document, frozen=True):
     untried: int = 0
     headroom: tuple[Headroom, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

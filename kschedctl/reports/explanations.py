@@ -18,6 +18,7 @@ class Explanations(Document, frozen=True):
 
     explanations: tuple[Explanation, ...]
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

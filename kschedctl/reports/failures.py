@@ -47,6 +47,7 @@ class Failures(Document, frozen=True):
     failures: tuple[Failure, ...] = ()
     outside: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

@@ -49,6 +49,7 @@ class PendingPods(Document, frozen=True):
     groups: tuple[PendingGroup, ...] = ()
     hints: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     upstream_faults: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False

@@ -96,7 +96,8 @@ class Variation(Document, frozen=True):
 class SimulationReport(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
     good where it was more than one. ``assumed``: what had to be guessed, and what to know of the manifests;
-    ``not_replayed``: what the configuration runs and this answer leaves out. ``interrupted``: this is what was known
+    ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
+    replayed version of kube-scheduler does not read, as of every such report. ``interrupted``: this is what was known
     when the user stopped it. ``next``: commands to try.
     """
 
@@ -112,6 +113,7 @@ class SimulationReport(Document, frozen=True):
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

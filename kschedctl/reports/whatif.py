@@ -61,11 +61,13 @@ class PodsElsewhere(Document, frozen=True):
 
 
 class Replacement(Document, frozen=True):
-    """Each running pod that somebody would make anew, as if it alone were; ``asked``: how many there are.
+    """Running pods that somebody would make anew, each as if it alone were.
 
+    ``running``: how many there are; ``asked``: of how many the answer is known; of many some of each workload.
     ``failed``: of how many a plugin fails under one of the two, so that nothing is known of them.
     """
 
+    running: int
     asked: int
     elsewhere: tuple[PodsElsewhere, ...] = ()
     failed: int = 0
@@ -90,6 +92,7 @@ class WhatIf(Document, frozen=True):
     messages: tuple[MessageChange, ...] = ()
     replacement: Replacement | None = None
     not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

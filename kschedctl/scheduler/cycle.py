@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.scheduler.framework import (
     MAX_NODE_SCORE,
     SUCCESS,
@@ -40,6 +40,11 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 NO_NODES = "no nodes available to schedule pods"
+LEFT_OUT = ByVersion(
+    "what is said of nodes that PreFilter plugins left out",
+    (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
+    "#125197, brought back by #125306",
+)
 Verdicts = Mapping[str, PluginVerdict]
 
 
@@ -185,7 +190,7 @@ class Cycle:
         if self.promised is not None and not self.filter.passing[self.promised]:
             plugins.add(self.filter.first_fail(self.promised)[0])  # upstream keeps both in one set
         names = " ".join(sorted(plugins))
-        return Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+        return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
 
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:

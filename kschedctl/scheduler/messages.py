@@ -12,7 +12,9 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
 
 ABSENT_COUNT = ByVersion(
-    "whether the message counts nodes that PreFilter plugins left out", (("", False), ("1.32", True)), "#126022"
+    "whether the message counts nodes that PreFilter plugins left out",
+    (("", True), ("1.30.2", False), ("1.32", True)),
+    "#125306, #126022",
 )
 
 

@@ -24,6 +24,7 @@ from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry import IN_TREE, in_tree
 from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.scheduler.version_fields import ignored_of_cluster, ignored_of_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -107,6 +108,14 @@ class Scheduler:
     @cached_property
     def view(self) -> Fork:
         return Fork.of(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
+
+    def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
+        """What the version does not know of these pods, and of all that is no pod."""
+        return (*ignored_of_pods(specs, self.gates), *self._ignored)
+
+    @cached_property
+    def _ignored(self) -> tuple[str, ...]:
+        return tuple(ignored_of_cluster(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
         """The profile that serves this schedulerName, if one does."""

@@ -10,11 +10,11 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
-from kschedctl.scheduler import messages
+from kschedctl.scheduler import cycle, messages
 from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools
+from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins import (
@@ -29,10 +29,11 @@ from kschedctl.scheduler.plugins import (
     volume_binding,
     volume_restrictions,
 )
+from kschedctl.scheduler.preemption import dry_run
 from kschedctl.scheduler.registry import IN_TREE
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
-    "kube-scheduler": (messages.ABSENT_COUNT, validation.INVALID_PLUGINS),
+    "kube-scheduler": (cycle.LEFT_OUT, messages.ABSENT_COUNT, validation.INVALID_PLUGINS),
     "TaintToleration": (taint_toleration.REASON,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),
     "NodeResourcesFit": (node_resources_fit.TOO_LARGE, node_resources_fit.SCORES_DEVICES),
@@ -45,6 +46,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "VolumeBinding": (volume_binding.REASON_NODE_CONFLICT, volume_binding.NARROWS_BY_HOSTNAME),
     "DynamicResources": (
         claims.NOT_OWNER,
+        pre_filter.HAS_ALTERNATIVES,
         features.NEWER_ALLOCATOR,
         features.CHECKS_ADMIN_ACCESS,
         allocator.NONE_IS_ALL,
@@ -65,6 +67,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         node_resources_balanced_allocation.BEST_EFFORT,
     ),
     "ImageLocality": (image_locality.COUNTED,),
+    "DefaultPreemption": (dry_run.SORTED_AGAIN,),
     "NodeDeclaredFeatures": (node_declared_features.REASON,),
 }
 """The plugin, or all of it, -> its rules and texts that changed."""

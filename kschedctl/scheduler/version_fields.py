@@ -6,14 +6,14 @@ Upstream: types.go and kube_features.go of v1.30 to v1.36. A field is dropped wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
-
 from kschedctl.api.api_versions import first_minor
-from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, KubeVersion
+from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
+from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, stage_of
 
@@ -44,6 +44,10 @@ class VersionedField(NamedTuple):
     gate: str
     since: int = OLDEST_MINOR
     gone: tuple[int, str] | None = None
+
+    @property
+    def steps(self) -> Sequence[str]:
+        return self.path.split(".")
 
     @property
     def name(self) -> str:
@@ -161,11 +165,26 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
         VersionedField("spec.devices.constraints[].distinctAttribute", _CAPACITY),
     ),
     "DeviceClass": (VersionedField("spec.extendedResourceName", "DRAExtendedResource"),),
+    "ResourceSlice": (
+        *(
+            VersionedField(f"spec.{field}", "DRAPartitionableDevices")
+            for field in ("sharedCounters", "perDeviceNodeSelection", "devices[].consumesCounters")
+        ),
+        VersionedField("spec.devices[].taints", "DRADeviceTaints"),
+        VersionedField("spec.devices[].bindsToNode", "DRADeviceBindingConditions"),
+        VersionedField("spec.devices[].bindingConditions", "DRADeviceBindingConditions"),
+        VersionedField("spec.devices[].allowMultipleAllocations", _CAPACITY),
+        VersionedField("spec.devices[].nodeAllocatableResourceMappings", "DRANodeAllocatableResources"),
+    ),
+    "Node": (VersionedField("status.declaredFeatures", "NodeDeclaredFeatures"),),
+    "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }
 """Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""
 
 KINDS = {"device_taint_rules": "DeviceTaintRule", "pod_groups": "PodGroup"}
 """Field of a Cluster -> the kind that it holds and that older versions lack."""
+
+_OTHERS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
 
 
 def unread(kind: str, document: Mapping[str, Any], gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
@@ -177,23 +196,65 @@ def unread(kind: str, document: Mapping[str, Any], gates: FeatureGates) -> Itera
     """
     told: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _found(document, field.path.split("."), ()) if field.needs(gates) else ():
+        for path in _found(document, field.steps, ()) if field.needs(gates) else ():
             if not any(path[: len(outer)] == outer for outer in told):
                 told.add(path)
                 yield path, field
 
 
-def ignored(spec: PodSpec, cluster: Cluster, version: KubeVersion) -> Iterator[str]:
-    """The fields of a pod, and the kinds of a cluster, that a version does not read."""
-    gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-    fields = (field for _, field in unread("Pod", {"spec": msgspec.to_builtins(spec)}, gates))
-    yield from dict.fromkeys(f"{field.path} {field.needs(gates)}" for field in fields)
+def ignored_of_pods(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
+    """What a version with these gates does not read of any of the pods."""
+    lacking = _lacking("Pod", gates)
+    specs = tuple(specs) if lacking else ()
+    yield from _told([field for field in lacking if any(_has(spec, field.steps[1:]) for spec in specs)], gates)
+
+
+def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
+    """The kinds of a cluster, and the fields of what is no pod, that a version with these gates does not read."""
+    for kind, attribute in _OTHERS.items():
+        objects = getattr(cluster, attribute)
+        lacking = _lacking(kind, gates) if objects else ()
+        found = [field for field in lacking if any(_has(each, field.steps) for each in objects)]
+        yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(found, gates))
     for name, kind in KINDS.items():
-        if version.minor < first_minor(kind) and getattr(cluster, name):
+        if gates.minor < first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{first_minor(kind)}"
 
 
-def _found(value: Any, steps: list[str], at: Path) -> Iterator[Path]:
+def _lacking(kind: str, gates: FeatureGates) -> list[VersionedField]:
+    return [field for field in FIELDS[kind] if field.needs(gates)]
+
+
+def _told(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
+    """A line for each field, of those in one of them only for that one."""
+    paths = {field.path for field in fields}
+    for field in fields:
+        parts = field.path.split(".")
+        outer = (".".join(parts[:i]).removesuffix("[]") for i in range(1, len(parts)))
+        if paths.isdisjoint(outer):
+            yield f"{field.path} {field.needs(gates)}"
+
+
+def _has(value: Any, steps: Sequence[str]) -> bool:
+    """Whether the field that the steps lead to is set in a struct, or in one of the items on the way."""
+    for at, step in enumerate(steps):
+        name = _attributes(value.__class__).get(step.removesuffix("[]"))
+        value = getattr(value, name) if name else None
+        if value in (None, "", (), {}):
+            return False
+        if step.endswith("[]"):
+            return any(_has(item, steps[at + 1 :]) for item in value)
+    return True
+
+
+@cache
+def _attributes(struct: Hashable) -> Mapping[str, str]:
+    """The name of a field in documents -> that of the struct's attribute; of anything else nothing."""
+    names = getattr(struct, "__struct_encode_fields__", ())
+    return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
+
+
+def _found(value: Any, steps: Sequence[str], at: Path) -> Iterator[Path]:
     """Where the field stands that the steps lead to, once for each item of the lists on the way."""
     if not steps:
         if value not in (None, "", [], {}):

@@ -83,7 +83,7 @@ def capacity(
 
 def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
-    return Capacity(seed, tuple(shapes), left_out(scene.scheduler), interrupted=interrupted, **said(unknown))
+    return Capacity(seed, tuple(shapes), interrupted=interrupted, **left_out(scene.scheduler), **said(unknown))
 
 
 def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:

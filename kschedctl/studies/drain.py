@@ -108,7 +108,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         staying=draining.staying,
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
-        not_replayed=left_out(simulation.scheduler),
+        **left_out(simulation.scheduler),
         **said(of_simulation(simulation, *draining.leans)),
         interrupted=simulation.interrupted,
     )

@@ -22,7 +22,6 @@ from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.version_fields import ignored
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit
 from kschedctl.studies.controllers.manifests import sort_out
@@ -90,6 +89,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
     return Explanations(
         tuple(reports),
         not_replayed=tuple(dict.fromkeys(what for report in reports for what in report.not_replayed)),
+        ignored=tuple(dict.fromkeys(what for report in reports for what in report.ignored)),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,
     )
@@ -190,7 +190,7 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         message=fit_error(cycle, post_filter.message) if stuck else cycle.error,
         not_replayed=not_replayed(scheduler, framework),
         upstream_faults=upstream_faults(cycle, framework),
-        ignored=tuple(ignored(cycle.info.spec, scheduler.cluster, framework.release)),
+        ignored=scheduler.ignored((cycle.info.spec,)),
         node_order=names,
         causes=causes(found, cycle) if stuck else (),
         eliminations=eliminations(found, cycle),

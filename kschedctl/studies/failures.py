@@ -92,7 +92,7 @@ def failures(
         seed=seed,
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
-        not_replayed=left_out(scene.scheduler),
+        **left_out(scene.scheduler),
         **said(together(failure.unknown for failure in worst)),
         interrupted=results.interrupted,
         runs=runs,

@@ -32,6 +32,7 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
         scope=scope,
         groups=_groups(pods, found, now),
         not_replayed=tuple(not_replayed),
+        ignored=tuple(dict.fromkeys(what for report in found.values() for what in report.ignored)),
         upstream_faults=tuple(faults),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,

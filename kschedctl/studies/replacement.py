@@ -1,48 +1,125 @@
-"""Where each running pod would go if it alone were made anew: under one scheduler, and under another."""
+"""Where running pods would go, each as if it alone were made anew: under one scheduler, and under another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
+from kschedctl.cluster import Cluster
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.leaning import Effect, Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
+from kschedctl.studies.parallel import Progress, Workers, run_all
+from kschedctl.studies.shared_cluster import Scene
+from kschedctl.studies.unknown import REPLACEMENT, together, unknown_kinds
 
 Nodes = tuple[str, ...]
 
+MOST_ASKED = 2000
+"""Of more pods the first of each workload are asked about, then the second, and so on, as far as that goes."""
+ASKED_AT_ONCE = 50
+AFFECTED: Mapping[Effect, str] = {effect: REPLACEMENT for effect in Effect if effect is not Effect.VICTIMS}
 
-def replacement(before: Scheduler, after: Scheduler) -> Replacement:
-    """The running pods for which the equally good nodes are not the same; both look at the same cluster."""
-    first, second = _Asked(before), _Asked(after)
-    answers: dict[tuple[int, int, int], tuple[Nodes | None, Nodes | None]] = {}
+
+@dataclass(frozen=True)
+class Pair:
+    """A cluster with one scheduler, and with another."""
+
+    before: Scene
+    after: Scene
+
+
+class PodElsewhere(NamedTuple):
+    workload: str
+    pod: str
+    before: Nodes
+    after: Nodes
+
+
+class SomeReplaced(NamedTuple):
+    """About some pods: those that would go elsewhere, of how many nothing is known, and what was not read."""
+
+    elsewhere: tuple[PodElsewhere, ...]
+    failed: int
+    unknown: tuple[UnknownKind, ...]
+
+
+class Replaced(NamedTuple):
+    """What is known of the running pods, also if the user stopped it, and what that leans on and was not read."""
+
+    report: Replacement
+    unknown: tuple[UnknownKind, ...]
+    interrupted: bool
+
+
+def replacement(before: Cluster, after: Cluster, workers: Workers, progress: Progress) -> Replaced:
+    """The running pods for which the equally good nodes are not the same; both have the same objects."""
+    pair = Pair(Scene(before), Scene(after))
+    view = pair.before.scheduler.view
+    running = _running(view)
+    asked = sorted(_some_of_each(view, running), key=lambda position: (int(view.pods.info[position]), position))
+    tasks = [asked[i : i + ASKED_AT_ONCE] for i in range(0, len(asked), ASKED_AT_ONCE)]
+    results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
+    known = results.known
     groups: dict[tuple[str, Nodes, Nodes], list[str]] = {}
-    asked = failed = 0
-    for position in _running(before.view):
-        asked += 1
-        pod = before.view.pods.objects[position]
-        alike = (first.kind(position), second.kind(position), int(before.view.node[position]))
-        if alike not in answers:
-            answers[alike] = first.nodes(position), second.nodes(position)
-        then, now = answers[alike]
+    for found in (pod for answers in known for pod in answers.elsewhere):
+        groups.setdefault((found.workload, found.before, found.after), []).append(found.pod)
+    report = Replacement(
+        running=len(running),
+        asked=sum(len(task) for task, answers in zip(tasks, results.found, strict=True) if answers is not None),
+        elsewhere=tuple(PodsElsewhere(who, tuple(sorted(pods)), *nodes) for (who, *nodes), pods in groups.items()),
+        failed=sum(answers.failed for answers in known),
+    )
+    return Replaced(report, together(answers.unknown for answers in known), results.interrupted)
+
+
+def _running(view: Fork) -> list[Position]:
+    """The pods on nodes whom somebody makes anew, and not for that very node."""
+    anew = view.pods.where(lambda info: returns(info.pod))[view.pods.info]
+    return [Position(position) for position in np.flatnonzero((view.node >= 0) & anew).tolist()]
+
+
+def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
+    """All of them, or of too many the first of each workload, then the second, and so on."""
+    if len(running) <= MOST_ASKED:
+        return running
+    workloads: dict[str, list[Position]] = {}
+    for position in running:
+        workloads.setdefault(str(owner_of(view.pods.objects[position])), []).append(position)
+    in_turn = chain.from_iterable(zip_longest(*workloads.values()))
+    return list(islice((position for position in in_turn if position is not None), MOST_ASKED))
+
+
+def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
+    """Of pods of the same kind one after the other the second is asked about for less."""
+    first, second = _asked(pair.before), _asked(pair.after)
+    elsewhere, unknown, failed = [], set[Unknown](), 0
+    for position in positions:
+        then, now = first.nodes(position, unknown), second.nodes(position, unknown)
+        pod = first.view.pods.objects[position]
         if then is None or now is None:
             failed += 1
         elif then != now:
-            groups.setdefault((str(owner_of(pod)), then, now), []).append(pod.key)
-    elsewhere = (PodsElsewhere(who, tuple(pods), *nodes) for (who, *nodes), pods in groups.items())
-    return Replacement(asked, tuple(elsewhere), failed)
+            elsewhere.append(PodElsewhere(str(owner_of(pod)), pod.key, then, now))
+    return SomeReplaced(tuple(elsewhere), failed, unknown_kinds(unknown, AFFECTED))
 
 
-def _running(view: Fork) -> Iterator[Position]:
-    """The pods on nodes whom somebody makes anew, and not for that very node."""
-    bound = (Position(position) for position in np.flatnonzero(view.node >= 0).tolist())
-    return (position for position in bound if returns(view.pods.objects[position]))
+def _asked(scene: Scene) -> _Asked:
+    if "asked" not in scene.made:
+        scene.made["asked"] = _Asked(scene.scheduler)
+    found: _Asked = scene.made["asked"]
+    return found
 
 
 class _Asked:
@@ -53,13 +130,14 @@ class _Asked:
         self.view = scheduler.view.fork()
         self.placements = Placements(self.view, 0, None)
 
-    def kind(self, position: Position) -> int:
-        """Pods of one number ask for the same."""
-        return int(self.view.pods.info[position])
+    def nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
+        """The best nodes for the pod; none where none fits, or no profile serves it; None where a plugin fails.
 
-    def nodes(self, position: Position) -> Nodes | None:
-        """The best nodes for the pod; none where none fits, or no profile serves it; None where a plugin fails."""
-        framework, _ = self.scheduler.framework_for(self.placements.incoming(self.kind(position)), self.view)
+        What that leans on and was not read is added to ``unknown``.
+        """
+        info = self.placements.incoming(int(self.view.pods.info[position]))
+        framework, found = self.scheduler.framework_for(info, self.view)
+        unknown.update(found)
         if framework is None:
             return ()
         row = self.view.node[position]

@@ -29,7 +29,9 @@ class Scene:
         return found
 
 
-def left_out(scheduler: Scheduler) -> tuple[str, ...]:
-    """What the configuration runs and no answer replays."""
-    frameworks = filter(None, map(scheduler.framework, scheduler.configuration.profiles))
-    return tuple(dict.fromkeys(line for framework in frameworks for line in not_replayed(scheduler, framework)))
+def left_out(*schedulers: Scheduler) -> dict[str, Any]:
+    """The fields of a report that tell what the configuration runs and no answer replays, and what is not read."""
+    found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
+    missing = (line for scheduler, framework in found for line in not_replayed(scheduler, framework))
+    ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
+    return {"not_replayed": tuple(dict.fromkeys(missing)), "ignored": tuple(dict.fromkeys(ignored))}

@@ -93,7 +93,7 @@ def run_scene(
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         assumed=tuple(scene.assumed),
-        not_replayed=left_out(scene.scheduler),
+        **left_out(scene.scheduler),
         **said(of_simulation(simulation)),
         interrupted=simulation.interrupted,
     )

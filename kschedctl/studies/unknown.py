@@ -10,8 +10,8 @@ from kschedctl.reports.unknown import UnknownKind, undecided
 from kschedctl.scheduler.leaning import EVERYTHING, Effect, Lean, Unknown
 from kschedctl.scheduler.simulation.simulation import Simulation
 
-VERDICT, MESSAGE, SCORES, VICTIMS = "verdict", "message", "scores", "victims"
-WEIGHT = {affects: weight for weight, affects in enumerate((VICTIMS, SCORES, MESSAGE, VERDICT))}
+VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
+WEIGHT = {affects: weight for weight, affects in enumerate((REPLACEMENT, VICTIMS, SCORES, MESSAGE, VERDICT))}
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,

@@ -11,7 +11,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api.kube_version import KubeVersion
-from kschedctl.api.pod_table import NO_PODS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
@@ -125,25 +124,46 @@ class Run:
         return len(draining.outcomes) + len(draining.lost), blocked
 
 
+Settings = Mapping[str, Mapping[str, Any]]
+"""What is to be another than the cluster's own, by the name under which it is told."""
+
+
 @dataclass(frozen=True)
 class Question:
-    """A scenario for a cluster as it is, or under each of two ``settings``, with the ``files`` that it names.
-
-    ``settings``: what is not the cluster's own, by name; ``of_versions``: two versions of kube-scheduler.
-    """
+    """A scenario for a cluster as it is, or under each of two ``settings``, with the ``files`` that it names."""
 
     cluster: Cluster
     scenario: parts.Scenario
     files: Mapping[str, Sequence[Mapping[str, Any]]]
     where: str = ""
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    of_versions: bool = False
+    settings: Settings = field(default_factory=dict)
     sampling: bool = False
+
+    @property
+    def of_versions(self) -> bool:
+        return any("kube_version" in settings for settings in self.settings.values())
+
+    def clusters(self) -> list[Cluster]:
+        """The cluster under each of the settings."""
+        return [changed(self.cluster, **settings) for settings in self.settings.values()]
+
+
+def configurations(documents: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """The settings of two configurations."""
+    return {name: {"configuration": document} for name, document in documents.items()}
+
+
+def versions(names: tuple[str, str]) -> Settings:
+    """The settings of two versions. Raises ConfigurationError for one that is not replayed, UsageError for the same."""
+    if len(set(map(KubeVersion.supported, names))) == 1:
+        raise UsageError("two different versions can be compared", where=" ".join(names))
+    return {name: {"kube_version": name} for name in names}
 
 
 def whatif(
     cluster: Cluster,
-    scenario: parts.Scenario | Mapping[str, Any],
+    scenario: parts.Scenario | Mapping[str, Any] | None,
+    under: Settings | None = None,
     *,
     read: Files = no_files,
     where: str = "",
@@ -155,58 +175,23 @@ def whatif(
 ) -> WhatIf:
     """The difference that the scenario, or the document that is one, makes; of several runs that of the first.
 
-    Pods that are pending and fit are scheduled before it begins. ``read`` reads the documents of a file that the
-    scenario names, ``where`` is the name of the scenario's own. Raises UsageError and InputError that name the step.
+    ``under`` two settings: the difference that these make for it, and for the pending pods; of versions also that for
+    messages and for pods that run. Pods that are pending and fit are scheduled before it begins. ``read`` reads the
+    documents of a file that the scenario names, ``where`` is the name of the scenario's own. Raises UsageError and
+    InputError that name the step.
     """
-    if not isinstance(scenario, parts.Scenario):
+    if scenario is None:
+        scenario = parts.Scenario(steps=())
+    elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    question = Question(cluster, scenario, files_of(scenario, read, where), where, sampling=sampling)
-    return _over(question, seed, runs, workers, progress)
-
-
-def compare(
-    cluster: Cluster,
-    scenario: parts.Scenario | None,
-    configurations: Mapping[str, Mapping[str, Any]],
-    *,
-    read: Files = no_files,
-    where: str = "",
-    seed: int = 0,
-    runs: int = 1,
-    sampling: bool = False,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
-) -> WhatIf:
-    """The difference between two configurations, by name, for the scenario and the pending pods."""
-    steps = scenario or parts.Scenario(steps=())
-    settings = {name: {"configuration": configuration} for name, configuration in configurations.items()}
-    question = Question(cluster, steps, files_of(steps, read, where), where, settings, sampling=sampling)
-    return _over(question, seed, runs, workers, progress)
-
-
-def compare_versions(
-    cluster: Cluster,
-    scenario: parts.Scenario | None,
-    versions: tuple[str, str],
-    *,
-    read: Files = no_files,
-    where: str = "",
-    seed: int = 0,
-    runs: int = 1,
-    sampling: bool = False,
-    workers: Workers = ALONE,
-    progress: Progress = UNSEEN,
-) -> WhatIf:
-    """The difference between two versions of kube-scheduler, for the scenario, the pending pods and those that run.
-
-    Raises ConfigurationError for a version that is not replayed, UsageError for twice the same.
-    """
-    if len(set(map(KubeVersion.supported, versions))) == 1:
-        raise UsageError("two different versions can be compared", where=" ".join(versions))
-    steps = scenario or parts.Scenario(steps=())
-    settings = {version: {"kube_version": version} for version in versions}
-    question = Question(cluster, steps, files_of(steps, read, where), where, settings, True, sampling)
-    return _over(question, seed, runs, workers, progress)
+    question = Question(cluster, scenario, files_of(scenario, read, where), where, under or {}, sampling)
+    report = _over(question, seed, runs, workers, progress)
+    if not question.of_versions or report.interrupted:
+        return report
+    before, after = question.clusters()
+    found = replacement(before, after, workers, progress)
+    unknown = said(together((report.unknown, found.unknown)))
+    return replace(report, replacement=found.report, interrupted=found.interrupted, **unknown)
 
 
 def _over(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
@@ -228,22 +213,14 @@ def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf
     if not question.settings:
         before = settle(question.cluster, seed, question.sampling)
         return _report(question, seed, before, _run(question, seed, before, progress))
-    settling = (
-        settle(changed(question.cluster, **settings), seed, question.sampling)
-        for settings in question.settings.values()
-    )
+    settling = (settle(cluster, seed, question.sampling) for cluster in question.clusters())
     first = _run(question, seed, next(settling), progress)
     if first.rest.interrupted:
         return _report(question, seed, first.rest, first)
     second = _run(question, seed, next(settling), progress)
     report = _report(question, seed, first.rest, second)
-    return _with_answers(report, question, first.rest, second.rest) if question.of_versions else report
-
-
-def _with_answers(report: WhatIf, question: Question, before: Settled, after: Settled) -> WhatIf:
-    """The report with what else two versions do not answer alike."""
-    schedulers = (Scheduler(changed(question.cluster, **settings)) for settings in question.settings.values())
-    return replace(report, messages=tuple(message_changes(before, after)), replacement=replacement(*schedulers))
+    messages = message_changes(first.rest, second.rest) if question.of_versions else ()
+    return replace(report, messages=tuple(messages))
 
 
 def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
@@ -262,7 +239,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         changes=tuple(pod_changes(before, after)),
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        not_replayed=left_out(Scheduler(changed(after.cluster, pods=NO_PODS))),
+        **left_out(*map(Scheduler, (before.cluster, after.cluster))),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),
     )

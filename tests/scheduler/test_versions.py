@@ -129,3 +129,68 @@ def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) 
     found = explained(version, node("n"), rule, pod(**asking))
     assert found["ignored"] == ignored
     assert found["feasible"] == ([] if version == "1.36" else ["n"])  # eight cores of the pod's own, of four
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.32", 'running PreFilter plugin "DynamicResources": request r: unsupported request type'),
+        ("1.33", "resource claim d/k, request r: has subrequests, but the DRAPrioritizedList feature is disabled"),
+    ],
+)
+def test_alternatives_where_they_are_not_known(version: str, said: str) -> None:
+    """What 1.32 decodes of such a request is its name alone."""
+    alternative = {"name": "x", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
+    request = {"name": "r", "firstAvailable": [alternative]}
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}}
+    asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
+    objects = (node("n"), claim | {"spec": {"devices": {"requests": [request]}}}, asking)
+    found = explained(version, *objects, gates={"DynamicResourceAllocation": True})
+    assert said in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.30.1", "1 Insufficient cpu, 1 node is filtered out by the prefilter result."),
+        ("1.30.2", "1 Insufficient cpu."),
+        ("1.31.0", "1 Insufficient cpu."),
+        ("1.32.0", "1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."),
+    ],
+)
+def test_nodes_that_are_left_out_before_filters(version: str, said: str) -> None:
+    """Two nodes, of which the pod names one that is too small."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    asking = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "8"}}}], affinity=affinity)
+    message = explained(version, node("n"), node("m"), asking)["message"]
+    assert message.startswith(f"0/2 nodes are available: {said} preemption: 0/2 nodes are available: ")
+
+
+@pytest.mark.parametrize(
+    ("version", "chosen"), [("1.30.6", "n"), ("1.30.7", "m"), ("1.31.2", "n"), ("1.31.3", "m"), ("1.36", "m")]
+)
+def test_who_counts_as_the_most_important_victim(version: str, chosen: str) -> None:
+    """Both pods of a node have to go, the less important of which a budget guards: it came first, 1 and 5, and counted
+    as the most important; sorted again 50 and 49 do."""
+
+    def victim(name: str, node_name: str, priority: int, guarded: bool) -> Json:
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+        made = pod(name, node_name, priority=priority, containers=containers)
+        made["metadata"]["labels"] = {"guarded": str(guarded)}
+        return made
+
+    victims = [
+        *(victim("n-guarded", "n", 1, True), victim("n-other", "n", 50, False)),
+        *(victim("m-guarded", "m", 5, True), victim("m-other", "m", 49, False)),
+    ]
+    selector = {"matchLabels": {"guarded": "True"}}
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"selector": selector},
+    }
+    asking = pod(priority=100, containers=[{"name": "c", "resources": {"requests": {"cpu": "4"}}}])
+    found = explained(version, node("n"), node("m"), budget, *victims, asking)["preemption"]
+    assert found["chosen"] == chosen

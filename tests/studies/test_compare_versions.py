@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from small import Json, node, pod, replica
 
@@ -10,7 +13,8 @@ from kschedctl.errors import ConfigurationError, UsageError
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_ports import NodePorts
-from kschedctl.studies.whatif import compare_versions
+from kschedctl.studies import replacement
+from kschedctl.studies.whatif import versions, whatif
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 SCORES = {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesBalancedAllocation"}]}
@@ -37,19 +41,19 @@ def uneven(*pods: Json) -> Cluster:
 
 
 def test_a_pending_pod_goes_where_balance_is_gained() -> None:
-    report = compare_versions(uneven(with_memory(pod("p"))), None, ("1.35", "1.36"))
+    report = whatif(uneven(with_memory(pod("p"))), None, versions(("1.35", "1.36")))
     assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
-    assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0))
-    assert compare_versions(uneven(with_memory(pod("p"))), None, ("1.34", "1.35")).changes == ()
+    assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
+    assert whatif(uneven(with_memory(pod("p"))), None, versions(("1.34", "1.35"))).changes == ()
 
 
 def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     """A pod that nobody makes anew is not asked about."""
-    report = compare_versions(uneven(with_memory(replica("r", "n1"))), None, ("1.35", "1.36"))
+    report = whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.35", "1.36")))
     moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",))
-    assert (report.changes, report.replacement) == ((), Replacement(1, (moved,)))
-    assert compare_versions(uneven(with_memory(replica("r", "n1"))), None, ("1.34", "1.35")).replacement == Replacement(
-        1
+    assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
+    assert whatif(uneven(with_memory(replica("r", "n1"))), None, versions(("1.34", "1.35"))).replacement == Replacement(
+        1, 1
     )
 
 
@@ -59,25 +63,92 @@ def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: p
 
     cluster = uneven(with_memory(replica("r", "n1")))
     monkeypatch.setattr(NodePorts, "pre_filter", fails)
-    report = compare_versions(cluster, None, ("1.35", "1.36"))
-    assert report.replacement == Replacement(1, (), 1)
+    report = whatif(cluster, None, versions(("1.35", "1.36")))
+    assert report.replacement == Replacement(1, 1, (), 1)
 
 
 def test_a_message_that_alerts_match_on() -> None:
     """#135023: up to 1.34.1 the taint is named."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
-    report = compare_versions(cluster, None, ("1.34.1", "1.34.2"))
+    report = whatif(cluster, None, versions(("1.34.1", "1.34.2")))
     (change,) = report.messages
     assert change.before.startswith("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.")
     assert change.after.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
     assert change.pods == ("d/p", "d/q")
     assert (report.changes, report.pending) == ((), (2, 2))
-    assert compare_versions(cluster, None, ("1.34.2", "1.36")).messages == ()
+    assert whatif(cluster, None, versions(("1.34.2", "1.36"))).messages == ()
 
 
 def test_twice_the_same_and_what_is_not_replayed() -> None:
     cluster = Cluster.from_objects([node("n1")])
     with pytest.raises(UsageError, match="two different versions"):
-        compare_versions(cluster, None, ("1.34", "v1.34"))
+        whatif(cluster, None, versions(("1.34", "v1.34")))
     with pytest.raises(ConfigurationError, match=r"'1\.29' is not supported"):
-        compare_versions(cluster, None, ("1.29", "1.34"))
+        whatif(cluster, None, versions(("1.29", "1.34")))
+
+
+def two_of_each() -> Cluster:
+    """Two running pods of each of three workloads."""
+    return uneven(*(pod(f"{name}-{i}", "n1", "10m", owner(name)) for name in "abc" for i in range(2)))
+
+
+def owner(name: str) -> Json:
+    return {"kind": "StatefulSet", "name": name}
+
+
+def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    nodes = replacement._Asked.nodes
+
+    def noted(self: Any, position: Any, unknown: Any) -> Any:
+        asked.append(self.view.pods.objects[position].key)
+        return nodes(self, position, unknown)
+
+    monkeypatch.setattr(replacement, "MOST_ASKED", 4)
+    monkeypatch.setattr(replacement._Asked, "nodes", noted)
+    found = whatif(two_of_each(), None, versions(("1.35", "1.36"))).replacement
+    assert found is not None
+    assert (found.running, found.asked) == (6, 4)
+    assert sorted(set(asked)) == ["d/a-0", "d/a-1", "d/b-0", "d/c-0"]
+
+
+def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third pod takes too long."""
+    asked: list[object] = []
+    nodes = replacement._Asked.nodes
+
+    def patience(self: Any, position: Any, unknown: Any) -> Any:
+        asked.append(position)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return nodes(self, position, unknown)
+
+    monkeypatch.setattr(replacement, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(replacement._Asked, "nodes", patience)
+    report = whatif(two_of_each(), None, versions(("1.35", "1.36")))
+    assert report.interrupted
+    assert report.replacement is not None
+    assert (report.replacement.running, report.replacement.asked) == (6, 2)
+
+
+def test_progress_is_shown_for_running_pods() -> None:
+    shown: dict[str, list[int]] = {}
+
+    class Seen:
+        def begin(self, what: str, total: int) -> Callable[[int], None]:
+            shown[what] = [total]
+            return shown[what].append
+
+    whatif(two_of_each(), None, versions(("1.35", "1.36")), progress=Seen())
+    assert shown["Running pods"] == [1, 1]
+
+
+def test_what_was_not_read_is_told_of_running_pods() -> None:
+    """Whether the claim's volume ties the pod to a node nobody knows."""
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    objects = [node("n1"), node("n2"), replica("r", "n1", volumes=[volume])]
+    lists = [{"kind": f"{kind}List", "items": []} for kind in ("Node", "Pod")]
+    cluster = Cluster.from_objects([*objects, *lists], assume_complete=False)
+    report = whatif(cluster, None, versions(("1.35", "1.36")))
+    assert {each.kind for each in report.unknown if each.affects == "replacement"} >= {"PersistentVolumeClaim"}
+    assert not report.undecided

@@ -17,7 +17,7 @@ from kschedctl.reports.simulation import Spread
 from kschedctl.reports.whatif import WhatIf
 from kschedctl.studies.parallel import Workers
 from kschedctl.studies.scenarios.scenario import load_scenario
-from kschedctl.studies.whatif import compare, whatif
+from kschedctl.studies.whatif import configurations, whatif
 
 PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
 PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
@@ -200,7 +200,7 @@ def test_another_configuration_counts_from_then_on() -> None:
 
 def test_two_configurations_compared() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
-    report = compare(cluster, None, {"even.yaml": EVEN, "packed.yaml": PACKED})
+    report = whatif(cluster, None, configurations({"even.yaml": EVEN, "packed.yaml": PACKED}))
     assert changes(report) == {("p", "Moved", "n2", "n1")}
     assert report.compared == ("even.yaml", "packed.yaml")
 

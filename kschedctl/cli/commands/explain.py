@@ -144,6 +144,8 @@ def _answer(report: Explanation | Explanations | PendingPods, view: View) -> Ans
     if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)
+        if report.ignored:
+            log.warning("ignored: %s", "; ".join(report.ignored))
     return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided))
 
 

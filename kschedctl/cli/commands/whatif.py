@@ -70,14 +70,11 @@ def whatif(
     _check_use(scenario, compared)
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
+    under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
     options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": where}
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
-        if versions := compared.compare_version:
-            return study.compare_versions(asked.cluster, steps, versions, workers=workers, progress=progress, **options)
-        if steps and not named:
-            return study.whatif(asked.cluster, steps, workers=workers, progress=progress, **options)
-        return study.compare(asked.cluster, steps, named, workers=workers, progress=progress, **options)
+        return study.whatif(asked.cluster, steps, under, workers=workers, progress=progress, **options)
 
     return answer(run, result, clusters(source), ask, helps)
 

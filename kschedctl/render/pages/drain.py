@@ -25,9 +25,9 @@ from kschedctl.render.pages.sections import (
     evicted_section,
     headroom_section,
     interruption,
+    left_out_lines,
     next_section,
     not_known_lines,
-    not_replayed_lines,
     unplaced_section,
 )
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
@@ -47,7 +47,7 @@ def drain_page(report: Drain, style: Style) -> Page:
     return (
         *interruption(report.interrupted),
         _verdict(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *_lost(report.lost, style),
         *_blocked(report.blocked, style),

@@ -26,9 +26,8 @@ from kschedctl.render.pages.reservations import reservations_section
 from kschedctl.render.pages.scores import scores_section
 from kschedctl.render.pages.sections import (
     ROOMY,
-    ignored_lines,
+    left_out_lines,
     not_known_lines,
-    not_replayed_lines,
     upstream_fault_lines,
 )
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
@@ -60,10 +59,9 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
-        *ignored_lines(report.ignored, report.kube_version),
         *_before_nodes(report),
         *_refusals(report, style),
         *scores_section(report, style),

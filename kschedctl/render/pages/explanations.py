@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.render.page import Cell, Column, Heading, Marked, Page, Style, Table, Tone, paragraph
 from kschedctl.render.pages.explanation import TONES, explanation_page
-from kschedctl.render.pages.sections import not_replayed_lines
+from kschedctl.render.pages.sections import left_out_lines
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import doubt
@@ -23,7 +23,12 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     table = Table(columns, tuple(map(_row, report.explanations))).without_empty_columns()
     full = [each for each in report.explanations if style.wide or each.verdict not in FINE]
     pages = [(Heading(each.stands_for or each.pod), *explanation_page(each, style)) for each in full]
-    return (told, *not_replayed_lines(report.not_replayed), table, *(block for page in pages for block in page))
+    return (
+        told,
+        *left_out_lines(report.not_replayed, report.ignored),
+        table,
+        *(block for page in pages for block in page),
+    )
 
 
 def _row(each: Explanation) -> tuple[Cell, ...]:

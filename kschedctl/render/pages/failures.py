@@ -19,9 +19,9 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.over_runs import spread_text
 from kschedctl.render.pages.sections import (
     REPLAYED,
+    left_out_lines,
     next_section,
     not_known_lines,
-    not_replayed_lines,
     unplaced_section,
 )
 from kschedctl.reports.failures import Failure, Failures
@@ -45,7 +45,7 @@ def failures_page(report: Failures, style: Style) -> Page:
     return (
         paragraph(verdict, word, f"({told}, {unsafe:,} with consequences){doubt(report.unknown)}"),
         *_outside(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),

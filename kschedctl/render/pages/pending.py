@@ -21,7 +21,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.explanation import TONES
-from kschedctl.render.pages.sections import next_section, not_known_lines, not_replayed_lines, upstream_fault_lines
+from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
 
@@ -39,7 +39,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     hints = tuple(filter(None, report.hints or (report.groups[0].next,)))
     table = section(title, _table(report.groups, style))
     return (
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
         *table,

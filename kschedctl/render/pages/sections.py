@@ -28,6 +28,13 @@ ROOMY = 140
 """From this width on facts have a column of their own that is wide enough to read."""
 
 
+def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
+    """A line for each thing that could change the answer and was left out, and one for what the version ignores."""
+    said = f"{'; '.join(ignored)}: the version that is replayed does not read it"
+    told = (paragraph(Marked("ignored:", Tone.WARNING), said),) if ignored else ()
+    return (*not_replayed_lines(not_replayed), *told)
+
+
 def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
     """A line for each thing that could change the answer and was left out of it."""
     return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
@@ -38,16 +45,15 @@ def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
     return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
 
 
-def ignored_lines(ignored: tuple[str, ...], version: str) -> Page:
-    """One line for what the replayed version does not know."""
-    said = f"kube-scheduler {version} does not read it: {'; '.join(ignored)}"
-    return (paragraph(Marked("ignored:", Tone.WARNING), said),) if ignored else ()
-
-
 def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     """A line for what else than the verdict could be otherwise, by what was not read."""
     beside = [each for each in unknown if each.affects != VERDICT]
-    words = {"message": "kube-scheduler's words and victims", "scores": "the scores", "victims": "the victims"}
+    words = {
+        "message": "kube-scheduler's words and victims",
+        "scores": "the scores",
+        "victims": "the victims",
+        "replacement": "the best nodes for running pods",
+    }
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}
     return tuple(
         paragraph(Marked("not known:", Tone.WARNING), f"{reasons(found)}; {words[affects]} could be others")

@@ -26,9 +26,9 @@ from kschedctl.render.pages.sections import (
     evicted_section,
     headroom_section,
     interruption,
+    left_out_lines,
     next_section,
     not_known_lines,
-    not_replayed_lines,
     unplaced_section,
 )
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
@@ -39,7 +39,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *_workloads(report.workloads, style),
         *unplaced_section(report.pending, style),

@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.over_runs import over_runs_section
-from kschedctl.render.pages.sections import interruption, not_known_lines, not_replayed_lines, unplaced_section
+from kschedctl.render.pages.sections import interruption, left_out_lines, not_known_lines, unplaced_section
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, StepReport, WhatIf
@@ -43,7 +43,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
     return (
         *interruption(report.interrupted),
         *_summary(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *_steps(report.steps),
         *_changes(report.changes, style),
@@ -109,7 +109,9 @@ def _replacement(found: Replacement | None, style: Style) -> Page:
     if found is None:
         return ()
     number = sum(len(group.pods) for group in found.elsewhere)
-    summary = paragraph(f"for {number:,} of {count(found.asked, 'pod')} other nodes would be the best, if made anew")
+    some = f", some of all {found.running:,}," if found.asked < found.running else ""
+    pods = f"{number:,} of {count(found.asked, 'pod')}{some}"
+    summary = paragraph(f"for {pods} other nodes would be the best, if made anew")
     doubtful = (paragraph(f"nothing is known of {found.failed:,}: a plugin fails"),) if found.failed else ()
     if not number:
         return section("Running pods", summary, *doubtful)

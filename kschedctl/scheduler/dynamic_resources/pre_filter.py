@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
@@ -33,6 +34,8 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.pod_info import PodInfo
+
+HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
 def own_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
@@ -133,6 +136,9 @@ def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Feature
     """The name of a request, or of each of its alternatives, and its class. Raises ClaimError."""
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
+        return
+    if not HAS_ALTERNATIVES.at(features.release):
+        yield request.name, ""
         return
     where = f"resource claim {key(claim)}, request {request.name}"
     if not request.first_available:

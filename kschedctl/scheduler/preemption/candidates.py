@@ -24,7 +24,7 @@ PRIORITY_OFFSET = 2**31
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node where evicting ``victims``, the most important first, makes room; ``violating`` break a budget by it.
+    """A node where evicting ``victims``, in upstream's order, makes room; ``violating`` break a budget by it.
 
     Pods are positions into view.pods.
     """

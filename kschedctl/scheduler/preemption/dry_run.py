@@ -15,6 +15,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.columns import NO_TIME
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.preemption.budgets import budgets
@@ -59,6 +60,11 @@ class DryRun:
         return tuple(dict.fromkeys(text for _, text in sorted(found)))
 
 
+SORTED_AGAIN = ByVersion(
+    "whether victims are sorted again by importance, not those first that break a budget",
+    (("", False), ("1.30.7 1.31.3", True)),
+    "#128307, brought back by #128431 and #128434",
+)
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -77,7 +83,8 @@ def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
         victims.put_back(back)
         refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
         victims.remove(back[refused[victims.node[back]]])
-    found = victims.candidates(np.flatnonzero(promising))
+    rows, again = np.flatnonzero(promising), SORTED_AGAIN.at(cycle.framework.release)
+    found = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
     return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
 
 
@@ -133,7 +140,7 @@ class _Victims:
         sign[len(gone) + len(back) :][~self.removed[ports]] = 1
         return Delta.of(self.node[which], self.info[which], sign)
 
-    def candidates(self, rows: Positions) -> Candidates:
+    def sorted_again(self, rows: Positions) -> Candidates:
         """What is left to evict on each of the nodes, the most important first."""
         nodes = len(self.view.nodes)
         violating = np.bincount(self.node, self.violating, nodes)
@@ -141,8 +148,12 @@ class _Victims:
         order = np.arange(len(self.pod))
         anew = np.flatnonzero(self.removed & mixed[self.node])
         order[anew] = anew[_importance(self.view, self.pod[anew])]
+        return self.candidates(rows, order)
+
+    def candidates(self, rows: Positions, order: Positions) -> Candidates:
+        """What is left to evict on each of the nodes, in an order (V,) that goes from node to node."""
         order = order[self.removed]
-        starts = np.searchsorted(self.node[order], np.append(rows, nodes))
+        starts = np.searchsorted(self.node[order], np.append(rows, len(self.view.nodes)))
         return Candidates(rows, starts, self.pod[order], self.violating[order])
 
     def _touch(self, which: Positions) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.kube_version import KubeVersion, nearest, stands_in
 from kschedctl.cluster import FIELDS, Cluster, Gap, Picture
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import without_secrets
@@ -124,8 +125,20 @@ def _cluster(header: Header, objects: dict[str, Any]) -> Cluster:
         admit=header.admit,
         gaps=header.gaps,
         picture=header.picture,
+        warnings=_warnings(header),
         **objects,
     )
+
+
+def _warnings(header: Header) -> tuple[str, ...]:
+    """That the rules of another version are used than that of the server whose picture it is."""
+    server_version = header.picture.server_version if header.picture else ""
+    try:
+        minor = KubeVersion.parse(server_version).minor
+    except ValueError:
+        return ()
+    said = stands_in(server_version, minor)
+    return (said,) if said and header.kube_version == f"1.{nearest(minor)}" else ()
 
 
 def _member(kind: str) -> str:

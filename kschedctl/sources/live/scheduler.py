@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
@@ -96,14 +96,9 @@ def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
     if found.major != "1" or minor is None:
         return KUBE_VERSION, found.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     number = int(minor[0])
-    near = min(max(number, OLDEST_MINOR), NEWEST_MINOR)
-    if near != number:
-        order = "newer" if number > near else "older"
-        differs = (
-            f"the server is {found.git_version}, {order} than what can be replayed: the rules of 1.{near} are used"
-        )
-        return f"1.{near}", found.git_version, (differs,)
-    return _release(found.git_version, near), found.git_version, ()
+    if differs := stands_in(found.git_version, number):
+        return f"1.{nearest(number)}", found.git_version, (differs,)
+    return _release(found.git_version, number), found.git_version, ()
 
 
 def _release(git_version: str, minor: int) -> str:

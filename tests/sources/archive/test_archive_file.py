@@ -350,3 +350,22 @@ def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
     table, again = PodTable.of(cluster.pods), through_a_file(cluster, tmp_path).pods
     assert isinstance(again, PodTable)
     assert msgspec.msgpack.encode(list(again)) == msgspec.msgpack.encode(list(table))
+
+
+@pytest.mark.parametrize(
+    ("server", "replayed", "warnings"),
+    [
+        ("v1.37.2", "1.36", ("the server is v1.37.2, newer than what can be replayed: the rules of 1.36 are used",)),
+        ("v1.29.1", "1.30", ("the server is v1.29.1, older than what can be replayed: the rules of 1.30 are used",)),
+        ("v1.37.2", "1.34", ()),  # as whoever saved it asked
+        ("v1.36.2", "1.36.2", ()),
+        ("built by hand", "1.36", ()),
+    ],
+)
+def test_whose_rules_are_used_for_another_server_is_said_again(
+    server: str, replayed: str, warnings: tuple[str, ...], tmp_path: Path
+) -> None:
+    cluster = Cluster(kube_version=replayed, picture=Picture(server="https://x", server_version=server))
+    assert through_a_file(cluster, tmp_path).warnings == warnings
+    asked = kschedctl.Cluster.from_snapshot(tmp_path / "snapshot", kube_version="1.35")
+    assert asked.warnings == ()
