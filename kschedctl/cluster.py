@@ -72,6 +72,7 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
 
 NOT_GIVEN = "were not among the files"
 NOT_LISTED = "were not read"
+NOT_REPLAYED = Gap("that a driver's controller allocates are not replayed")
 
 
 def gaps_of(covered: Collection[str], why: str) -> dict[str, Gap]:
@@ -179,13 +180,16 @@ class Cluster:
         KubeVersion.supported(kube_version)
         documents = list(objects)
         found: dict[str, list[api.Struct]] = {}
+        classic: dict[str, Gap] = {}
         for document in flatten(documents):
             kind = str(document.get("kind", ""))
-            if kind in FIELDS:
+            if _is_classic(document, kind):
+                classic |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
+            elif kind in FIELDS:
                 found.setdefault(kind, []).append(convert(document))
         gates = feature_gates or {}
         gaps = {} if assume_complete else gaps_of(set(_listed(documents)), "were not among the objects")
-        settings = {"feature_gates": gates, "admit": admit, "other_builds": other_builds, "gaps": gaps}
+        settings = {"feature_gates": gates, "admit": admit, "other_builds": other_builds, "gaps": gaps | classic}
         settings["kube_version"] = kube_version
         return cls.of(found, configuration=config, **settings)
 
@@ -228,6 +232,15 @@ class Cluster:
             FIELDS[k]: _unique(k, (*getattr(self, FIELDS[k]), *found)) for k, found in objects.items() if k != "Pod"
         }
         return replace(self, pods=self.pods.with_pods(_pods(objects.get("Pod", ()))), **changed)
+
+
+def _is_classic(document: Mapping[str, Any], kind: str) -> bool:
+    """Whether a claim, or the template of one, is what a driver's controller allocates, up to 1.31."""
+    spec = document.get("spec")
+    if kind == "ResourceClaimTemplate" and isinstance(spec, Mapping):
+        spec = spec.get("spec")
+    of_claims = kind in ("ResourceClaim", "ResourceClaimTemplate") and isinstance(spec, Mapping)
+    return of_claims and bool(spec.get("resourceClassName") or spec.get("controller"))  # type: ignore[union-attr]
 
 
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:

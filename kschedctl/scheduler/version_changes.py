@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
 from kschedctl.scheduler import cycle, messages
-from kschedctl.scheduler.configuration import validation
+from kschedctl.scheduler.configuration import feature_gates, plugin_args, validation
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter
@@ -31,9 +31,16 @@ from kschedctl.scheduler.plugins import (
 )
 from kschedctl.scheduler.preemption import dry_run
 from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.volumes import capacity_scoring
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
-    "kube-scheduler": (cycle.LEFT_OUT, messages.ABSENT_COUNT, validation.INVALID_PLUGINS),
+    "kube-scheduler": (
+        cycle.LEFT_OUT,
+        messages.ABSENT_COUNT,
+        validation.INVALID_PLUGINS,
+        feature_gates.CHECKS_DEPENDENCIES,
+        feature_gates.HOST_NETWORK_NEEDS,
+    ),
     "TaintToleration": (taint_toleration.REASON,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),
     "NodeResourcesFit": (node_resources_fit.TOO_LARGE, node_resources_fit.SCORES_DEVICES),
@@ -43,7 +50,13 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         node_volume_limits.READS_NODES,
         node_volume_limits.COUNTS_WITHOUT_PODS,
     ),
-    "VolumeBinding": (volume_binding.REASON_NODE_CONFLICT, volume_binding.NARROWS_BY_HOSTNAME),
+    "VolumeBinding": (
+        volume_binding.REASON_NODE_CONFLICT,
+        volume_binding.NARROWS_BY_HOSTNAME,
+        plugin_args.CAPACITY_GATE,
+        plugin_args.CAPACITY_SHAPE,
+        capacity_scoring.SCORES_PROVISIONING,
+    ),
     "DynamicResources": (
         claims.NOT_OWNER,
         pre_filter.HAS_ALTERNATIVES,
@@ -68,7 +81,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     ),
     "ImageLocality": (image_locality.COUNTED,),
     "DefaultPreemption": (dry_run.SORTED_AGAIN,),
-    "NodeDeclaredFeatures": (node_declared_features.REASON,),
+    "NodeDeclaredFeatures": (node_declared_features.REASON, node_declared_features.INFERRED),
 }
 """The plugin, or all of it, -> its rules and texts that changed."""
 

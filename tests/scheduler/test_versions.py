@@ -9,6 +9,8 @@ import pytest
 import kschedctl
 
 Json = dict[str, Any]
+FREE = {"phase": "Available"}
+RESTARTS = "RestartAllContainersOnContainerExits"
 
 
 def node(name: str, **more: Any) -> Json:
@@ -57,14 +59,44 @@ def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
 @pytest.mark.parametrize(
     ("version", "reason"),
     [
-        ("1.35", "node declared features check failed - unsatisfied requirements: UserNamespacesHostNetworkSupport"),
+        (
+            "1.35",
+            "node declared features check failed - unsatisfied requirements: RestartAllContainersOnContainerExits",
+        ),
         ("1.36", "node(s) didn't match Pod's required features"),
     ],
 )
 def test_the_reason_for_features_that_are_not_declared(version: str, reason: str) -> None:
+    gates = {"NodeDeclaredFeatures": True, RESTARTS: True}
+    containers = [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]
+    found = explained(version, node("n"), pod(containers=containers), gates=gates)
+    assert found["filter"]["n"]["NodeDeclaredFeatures"]["reasons"] == [reason]
+
+
+@pytest.mark.parametrize(("version", "code"), [("1.35", "Skip"), ("1.36", "Success")])
+def test_features_that_a_version_infers(version: str, code: str) -> None:
+    """1.35 has a gate for user namespaces on the host's network, but no node has to declare it."""
     gates = {"NodeDeclaredFeatures": True, "UserNamespacesHostNetworkSupport": True}
     found = explained(version, node("n"), pod(hostNetwork=True, hostUsers=False), gates=gates)
-    assert found["filter"]["n"]["NodeDeclaredFeatures"]["reasons"] == [reason]
+    assert found["preFilter"]["NodeDeclaredFeatures"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "needs"),
+    [
+        ("1.34", {"DynamicResourceAllocation": False}, ""),
+        ("1.35", {"PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": True}, "PodLevelResources"),
+        ("1.35", {"UserNamespacesHostNetworkSupport": True}, ""),
+        ("1.36", {"UserNamespacesHostNetworkSupport": True, "NodeDeclaredFeatures": False}, "NodeDeclaredFeatures"),
+    ],
+)
+def test_gates_that_depend_on_others(version: str, gates: dict[str, bool], needs: str) -> None:
+    """1.34 starts with devices off and DRAPrioritizedList, which is on by itself, of no use."""
+    if not needs:
+        assert explained(version, node("n"), gates=gates)["feasible"] == ["n"]
+        return
+    with pytest.raises(kschedctl.KschedctlError, match=rf"depends on features that are disabled: \[.*{needs}"):
+        explained(version, node("n"), gates=gates)
 
 
 @pytest.mark.parametrize(("version", "score"), [("1.34", 0), ("1.35", 50)])
@@ -194,3 +226,54 @@ def test_who_counts_as_the_most_important_victim(version: str, chosen: str) -> N
     asking = pod(priority=100, containers=[{"name": "c", "resources": {"requests": {"cpu": "4"}}}])
     found = explained(version, node("n"), node("m"), budget, *victims, asking)["preemption"]
     assert found["chosen"] == chosen
+
+
+def with_volumes(version: str, gates: dict[str, bool]) -> Json:
+    """A claim of 4Gi; one volume of 5Gi on n, one of 8Gi on m."""
+    mode, names = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}, {"n": "5Gi", "m": "8Gi"}
+    made = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+    objects: list[Json] = [made | {"volumeBindingMode": "WaitForFirstConsumer"}]
+    for name, size in names.items():
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        spec = {"capacity": {"storage": size}, "nodeAffinity": affinity, **mode}
+        objects.append({"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": FREE})
+        objects.append(node(name))
+        objects[-1]["metadata"]["labels"] = {"kubernetes.io/hostname": name}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
+    objects.append(claim | {"spec": {"resources": {"requests": {"storage": "4Gi"}}, **mode}})
+    asking = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    return explained(version, *objects, asking, gates=gates)
+
+
+@pytest.mark.parametrize(
+    ("version", "gate", "scores"),
+    [
+        ("1.32", "VolumeCapacityPriority", {"n": 80, "m": 50}),
+        ("1.33", "StorageCapacityScoring", {"n": 20, "m": 50}),
+    ],
+)
+def test_storage_is_filled_up_before_it_is_spared(version: str, gate: str, scores: dict[str, int]) -> None:
+    """4 of 5Gi are 80 percent, 4 of 8Gi are 50."""
+    found = with_volumes(version, {gate: True})["score"]
+    assert found["VolumeBinding"] == scores
+    assert "VolumeBinding" not in with_volumes(version, {})["score"]
+
+
+def test_the_older_gate_has_no_scores_without_volumes_to_bind() -> None:
+    plain = explained("1.32", node("n"), node("m"), gates={"VolumeCapacityPriority": True})
+    assert "VolumeBinding" not in plain["score"]
+    with pytest.raises(kschedctl.KschedctlError, match="unrecognized feature gate: VolumeCapacityPriority"):
+        explained("1.33", node("n"), gates={"VolumeCapacityPriority": True})
+
+
+@pytest.mark.parametrize("spec", [{"resourceClassName": "gpu"}, {"controller": "gpu.example.com", "devices": {}}])
+def test_claims_that_a_controller_allocates_are_not_judged(spec: Json) -> None:
+    """Classic dynamic resource allocation of 1.30 and 1.31: the driver says on which nodes it can."""
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}, "spec": spec}
+    asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
+    for version in ("1.30", "1.31"):
+        found = explained(version, node("n"), claim, asking, gates={"DynamicResourceAllocation": True})
+        assert found["undecided"]
+        assert [each["kind"] for each in found["unknown"]] == ["ResourceClaim"]
+    assert not explained("1.31", node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, ByVersion, KubeVersion
 from kschedctl.errors import ConfigurationError
 
 SPECS: dict[str, str] = {
@@ -56,10 +56,11 @@ SPECS: dict[str, str] = {
     "UserNamespacesHostNetworkSupport": "1.35 alpha",
     "UserNamespacesSupport": "1.25 alpha, 1.30 beta, 1.33 beta on, 1.36 GA locked",
     "VolumeAttributesClass": "1.29 alpha, 1.31 beta, 1.34 GA, 1.36 GA locked",
+    "VolumeCapacityPriority": "1.21 alpha, 1.33 removed",
     "VolumeLimitScaling": "1.35 alpha",
     "WorkloadAwarePreemption": "1.36 alpha",
 }
-"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on."""
+"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on, one removed unknown."""
 
 DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "DRAAdminAccess": ("DynamicResourceAllocation",),
@@ -85,11 +86,19 @@ DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
     "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
     "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures", "UserNamespacesSupport"),
     "WorkloadAwarePreemption": ("GangScheduling",),
 }
 """Gate -> the gates without which it cannot be on."""
 
+CHECKS_DEPENDENCIES = ByVersion(
+    "whether a gate is refused that depends on one that is off", (("", False), ("1.35", True))
+)
+HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
+    "the gates without which UserNamespacesHostNetworkSupport cannot be on",
+    (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
+)
+
+MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 _BROADCASTS = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 
@@ -129,8 +138,12 @@ class FeatureGates:
         """Where a gate that is not recognized may be known."""
         if " " in unknown:
             return ""
-        first = SPECS.get(unknown, "").partition(" ")[0]
-        return f"{unknown} needs {first}" if first else "known are the gates that scheduling reads"
+        known = [minor for minor in MINORS if unknown in SPECS and stage_at(unknown, minor).known]
+        if not known:
+            return "known are the gates that scheduling reads"
+        if known[0] > self.minor:
+            return f"{unknown} needs 1.{known[0]}"
+        return f"{unknown} is gone since 1.{known[-1] + 1}"
 
     def enabled(self, name: str) -> bool:
         """Whether the gate is on. A name that is not in SPECS is a KeyError."""
@@ -162,14 +175,19 @@ class FeatureGates:
                 yield f"invalid value of {name}={value}"
             elif name in SPECS:
                 yield from self._stage_faults(name, value)
-        for name, needs in DEPENDENCIES.items():
+        if CHECKS_DEPENDENCIES.at(self.release):
+            yield from self._dependency_faults()
+
+    def _dependency_faults(self) -> Iterator[str]:
+        host_network = HOST_NETWORK_NEEDS.at(self.release)
+        for name, needs in {**DEPENDENCIES, "UserNamespacesHostNetworkSupport": host_network}.items():
             off = [need for need in needs if not self._states[need]]
             if self._states[name] and off:
                 yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
 
     def _stage_faults(self, name: str, value: bool) -> Iterator[str]:
         stage, wish = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
-        if stage is _UNKNOWN_YET:
+        if not stage.known:
             yield f"unrecognized feature gate: {name}"
         elif stage.locked and stage.on != value:
             yield f"{wish}, feature is locked to {str(stage.on).lower()}"
@@ -191,5 +209,6 @@ def stage_of(stages: str, minor: int) -> Stage:
     for spec in stages.split(", "):
         version, maturity, *flags = spec.split()
         if int(version.removeprefix("1.")) <= minor:
-            current = Stage(maturity, on=maturity == "GA" or "on" in flags, locked="locked" in flags)
+            stage = Stage(maturity, on=maturity == "GA" or "on" in flags, locked="locked" in flags)
+            current = _UNKNOWN_YET if maturity == "removed" else stage
     return current

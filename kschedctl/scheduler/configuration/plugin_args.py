@@ -11,6 +11,7 @@ from typing import Annotated, Self
 
 from msgspec.structs import replace
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector, compile_preferred_terms
 from kschedctl.api.objects import NodeAffinity, Struct, TopologySpreadConstraint
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -208,6 +209,18 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
             seen.add(identity)
 
 
+CAPACITY_GATE = ByVersion(
+    "the gate with which VolumeBinding scores by storage capacity",
+    (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
+    "#128184",
+)
+CAPACITY_SHAPE = ByVersion(
+    "the scores of storage that is empty and of full one, unless arguments say otherwise",
+    (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
+    "#128184",
+)
+
+
 class VolumeBindingArgs(PluginArgs, frozen=True):
     """How long (seconds) binding volumes may take, and the score of a utilization of storage capacity."""
 
@@ -215,18 +228,20 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
     shape: tuple[UtilizationShapePoint, ...] | None = None
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        if self.shape or not gates.enabled("StorageCapacityScoring"):
+        if self.shape or not gates.enabled(CAPACITY_GATE.at(gates.release)):
             return self
-        return replace(self, shape=(UtilizationShapePoint(0, MAX_CUSTOM_PRIORITY_SCORE), UtilizationShapePoint(100, 0)))
+        empty, full = CAPACITY_SHAPE.at(gates.release)
+        return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
         if self.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
-        if gates.enabled("StorageCapacityScoring"):
+        gate = CAPACITY_GATE.at(gates.release)
+        if gates.enabled(gate):
             yield from _function_shape(self.shape or (), "shape")
         elif self.shape is not None:
-            rule = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            rule = f"unexpected field `shape`, remove it or turn on the feature gate {gate}"
             yield invalid("shape", self.shape, rule)
 
 

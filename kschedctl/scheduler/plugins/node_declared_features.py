@@ -17,6 +17,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 REASON = ByVersion(
     "the reason for features that a node does not declare",
     (
@@ -24,6 +25,13 @@ REASON = ByVersion(
         ("1.36", "node(s) didn't match Pod's required features"),
     ),
     "#136042",
+)
+
+
+INFERRED: ByVersion[frozenset[str]] = ByVersion(
+    "the features that a pod's spec may need",
+    (("", frozenset({RESTART_ALL})), ("1.36", frozenset({RESTART_ALL, HOST_NETWORK}))),
+    "component-helpers/nodedeclaredfeatures/features/registry.go",
 )
 
 
@@ -40,13 +48,14 @@ class NodeDeclaredFeatures(DeclaredPlugin):
 
     def __init__(self, enabled: bool, version: KubeVersion = NEWEST) -> None:
         self.enabled, self.reason = enabled, REASON.at(version)
+        self.inferred = INFERRED.at(version)
 
     @classmethod
     def make(cls, args: None, gates: FeatureGates) -> Self:
         return cls(gates.enabled("NodeDeclaredFeatures"), gates.release)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        needed = required_features(info.spec)
+        needed = required_features(info.spec) & self.inferred
         return PreFilterResult(state=needed) if self.enabled and needed else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
@@ -62,11 +71,11 @@ class NodeDeclaredFeatures(DeclaredPlugin):
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:
-    """The features that a pod cannot be started without."""
+    """The features that a pod cannot be started without, as far as any version knows."""
     needed = set()
     rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
     if any(rule.action == "RestartAllContainers" for rule in rules):
-        needed.add("RestartAllContainersOnContainerExits")
+        needed.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
-        needed.add("UserNamespacesHostNetworkSupport")
+        needed.add(HOST_NETWORK)
     return frozenset(needed)

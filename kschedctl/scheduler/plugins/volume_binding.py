@@ -13,15 +13,10 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.plugin_args import (
-    MAX_CUSTOM_PRIORITY_SCORE,
-    UtilizationShapePoint,
-    VolumeBindingArgs,
-)
+from kschedctl.scheduler.configuration.plugin_args import CAPACITY_GATE, UtilizationShapePoint, VolumeBindingArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
     Changes,
@@ -37,7 +32,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, eligible_nodes, pod_volume_claims
-from kschedctl.scheduler.volumes.capacity_scoring import score_by_capacity
+from kschedctl.scheduler.volumes.capacity_scoring import SCORES_PROVISIONING, points_of, score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
 from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, check_owner, claim_key, claim_volumes, listers
@@ -79,8 +74,8 @@ class BindingState:
 
 class VolumeBinding(DeclaredPlugin):
     """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
-    a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring) it
-    prefers nodes by the utilization of the storage that the claims would take.
+    a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring, or what
+    came before it) it prefers nodes by the utilization of the storage that the claims would take.
 
     Upstream: pkg/scheduler/framework/plugins/volumebinding (v1.36). ``attributes_class``: gate VolumeAttributesClass.
     """
@@ -99,14 +94,14 @@ class VolumeBinding(DeclaredPlugin):
         version: KubeVersion = NEWEST,
     ) -> None:
         self.reason_node_conflict = REASON_NODE_CONFLICT.at(version)
+        self.scores_provisioning = SCORES_PROVISIONING.at(version)
         self.narrows_by_hostname = NARROWS_BY_HOSTNAME.at(version)
-        scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
-        self.shape = [(point.utilization, point.score * scale) for point in shape or ()]
+        self.shape = points_of(shape or ())
         self.attributes_class = attributes_class
 
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
-        shape = args.shape if gates.enabled("StorageCapacityScoring") else None
+        shape = args.shape if gates.enabled(CAPACITY_GATE.at(gates.release)) else None
         return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
@@ -151,12 +146,16 @@ class VolumeBinding(DeclaredPlugin):
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult:
-        return PreScoreResult(self.pre_filter(info, view).state) if self.shape else PRE_SCORE_SKIP
+        if not self.shape:
+            return PRE_SCORE_SKIP
+        state = self.pre_filter(info, view).state
+        scored = self.scores_provisioning or (state and state.volumes.bound_on_any(rows))
+        return PreScoreResult(state) if scored else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
-        return score_by_capacity(self.shape, state.volumes, rows)
+        return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.scheduler.volumes.csi_migration import (
     TranslationError,
@@ -118,6 +118,10 @@ class PodVolumes:
         selected = self._check_selected_nodes()
         self._find_matching_volumes([i for i in self._delayed if i not in selected])
         self._check_provisions(selected)
+
+    def bound_on_any(self, rows: Rows) -> bool:
+        """Whether some volume would be bound on one of the rows."""
+        return any((binding.chosen[rows] != NONE).any() for binding in self.bindings)
 
     def failed(self) -> Bools:
         """(N,): the nodes with an error."""

@@ -13,11 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Amounts, Rows, Scores
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
+from kschedctl.scheduler.configuration.plugin_args import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint
+from kschedctl.scheduler.framework import MAX_NODE_SCORE
 from kschedctl.scheduler.resource_allocation import broken_linear, round_half_away
 from kschedctl.scheduler.volumes.binder import PodVolumes
 from kschedctl.scheduler.volumes.listers import requested_storage, volume_storage
 from kschedctl.scheduler.volumes.matching import NONE
+
+SCORES_PROVISIONING = ByVersion(
+    "whether volumes that would be provisioned are scored, and rows are there without any to score",
+    (("", False), ("1.33", True)),
+    "#128184",
+)
 
 
 class ClassResources(NamedTuple):
@@ -33,9 +42,20 @@ class ClassResources(NamedTuple):
         return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.bool_))
 
 
-def score_by_capacity(points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows) -> Scores:
-    """(F,): by the volumes that would be bound; where there are none, by those that would be provisioned."""
-    static, dynamic = _static_resources(volumes, rows), _dynamic_resources(volumes, rows)
+def points_of(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
+    """Utilization in percent and score, as scores of nodes are."""
+    scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+    return [(point.utilization, point.score * scale) for point in shape]
+
+
+def score_by_capacity(
+    points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
+) -> Scores:
+    """(F,): by the volumes that would be bound; where there are none, by those that would be provisioned, or 0."""
+    static = _static_resources(volumes, rows)
+    if not provisioning:
+        return capacity_score(points, static)
+    dynamic = _dynamic_resources(volumes, rows)
     return np.where(static.used.any(axis=1), capacity_score(points, static), capacity_score(points, dynamic))
 
 
