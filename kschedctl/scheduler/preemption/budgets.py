@@ -9,11 +9,12 @@ healthy pods exceed those desired.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position
+from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
 from kschedctl.api.objects import PodDisruptionBudget, Struct
 from kschedctl.scheduler.preemption.candidates import Positions, turn
@@ -79,17 +80,44 @@ class Budgets:
         recorded already are free.
         """
         violating = np.zeros(len(pods), np.bool_)
-        if not len(pods):
-            return violating
-        node, info = self.view.node[pods], self.view.pods.info[pods]
-        for name, pdb in self._budgets.items():
-            matched = self._protected(name)[info]
-            for pod in pdb.status.disrupted_pods:
-                position = self.view.pods.index.get(f"{pdb.metadata.namespace}/{pod}")
-                matched &= pods != (-1 if position is None else position)
-            evicted = np.flatnonzero(matched)
-            violating[evicted[turn(node[evicted]) >= pdb.status.disruptions_allowed]] = True
+        which, budget = self._guarded(pods)
+        place = budget * len(self.view.nodes) + self.view.node[pods[which]]
+        order = np.argsort(place, kind="stable")
+        allowed = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
+        over = turn(place[order]) >= allowed[budget[order]]
+        violating[which[order[over]]] = True
         return violating
+
+    def _guarded(self, pods: Positions) -> tuple[Rows, Rows]:
+        """Which of the pods, in their order, is protected by which budget, but for those whose disruption is known."""
+        starts, budgets = self._of_info
+        info = self.view.pods.info[pods]
+        number = starts[info + 1] - starts[info]
+        which = np.repeat(np.arange(len(pods)), number)
+        within = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
+        budget = budgets[np.repeat(starts[info], number) + within]
+        known = np.zeros(len(which), np.bool_)
+        for place, pdb in enumerate(self._budgets.values()):
+            keys = (f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods)
+            gone = [position for key in keys if (position := self.view.pods.index.get(key)) is not None]
+            if gone:
+                known |= (budget == place) & np.isin(pods[which], gone)
+        return which[~known], budget[~known]
+
+    @cached_property
+    def _of_info(self) -> tuple[Rows, Rows]:
+        """The budgets that protect each info: those of the i-th are between ``starts[i]`` and ``starts[i + 1]``."""
+        distinct = self.view.pods.distinct
+        made = self.view.objects.index("budgets of infos", self._by_info, "PodDisruptionBudget", of=(distinct,))
+        return made
+
+    def _by_info(self, _: object) -> tuple[Rows, Rows]:
+        protected = [np.flatnonzero(self._protected(name)) for name in self._budgets]
+        infos = np.concatenate([np.empty(0, np.int64), *protected])
+        budgets = np.repeat(np.arange(len(protected)), [len(found) for found in protected])
+        order = np.argsort(infos, kind="stable")
+        starts = np.searchsorted(infos[order], np.arange(len(self.view.pods.infos) + 1))
+        return starts, budgets[order]
 
     # -- while pods come and go ----------------------------------------------------------------------------------
 
