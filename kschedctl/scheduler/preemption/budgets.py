@@ -108,8 +108,7 @@ class Budgets:
     def _of_info(self) -> tuple[Rows, Rows]:
         """The budgets that protect each info: those of the i-th are between ``starts[i]`` and ``starts[i + 1]``."""
         distinct = self.view.pods.distinct
-        made = self.view.objects.index("budgets of infos", self._by_info, "PodDisruptionBudget", of=(distinct,))
-        return made
+        return self.view.objects.index("budgets of infos", self._by_info, "PodDisruptionBudget", of=(distinct,))
 
     def _by_info(self, _: object) -> tuple[Rows, Rows]:
         protected = [np.flatnonzero(self._protected(name)) for name in self._budgets]
