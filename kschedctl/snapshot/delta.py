@@ -34,7 +34,7 @@ class Delta:
         return len(self.node) > 0
 
     def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """(T, ...) by kind of pod -> (N, ...): by how much the sum over the pods of each node changes."""
+        """(T, ...) by info -> (N, ...): by how much the sum over the pods of each node changes."""
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
             changes = values[self.info]
@@ -44,7 +44,7 @@ class Delta:
         return total
 
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """(N,): by how much the number of selected pods, (T,) by kind, changes on each node."""
+        """(N,): by how much the number of selected pods, (T,) by info, changes on each node."""
         return self.sums(selected.astype(np.int64), nodes)
 
     def then(self, later: Delta) -> Delta:

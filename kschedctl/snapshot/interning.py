@@ -23,10 +23,10 @@ def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> 
     Pods of one template share one when both are bound or neither is, unless claims were made for them by name.
     """
     bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
-    kinds = pods.template.astype(np.int64) * 2 + bound
+    groups = pods.template.astype(np.int64) * 2 + bound
     named = np.array([_is_named(template.spec) for template in pods.templates], np.bool_)[pods.template]
-    kinds[named] = 2 * len(pods.templates) + np.arange(int(named.sum()))
-    _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
+    groups[named] = 2 * len(pods.templates) + np.arange(int(named.sum()))
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)
     numbers = np.empty(len(first), np.int32)
     numbers[order] = np.arange(len(first))

@@ -69,7 +69,7 @@ class PodInfos:
         """The infos in the namespaces (None: in any) whose labels the selector matches."""
         key = (selector, namespaces)
         if key not in self._matches:
-            sets, kinds = self._label_sets
+            sets, set_of = self._label_sets
             in_scope = (
                 range(len(sets))
                 if namespaces is None
@@ -77,7 +77,7 @@ class PodInfos:
             )
             distinct = np.zeros(len(sets), np.bool_)
             distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
-            self._matches[key] = distinct[kinds]
+            self._matches[key] = distinct[set_of]
         return self._matches[key]
 
     @property

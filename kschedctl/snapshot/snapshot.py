@@ -59,7 +59,7 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """N nodes in the scheduler's order, R resources, P pods of T kinds (see NodeColumns, PodColumns, Demands).
+    """N nodes in the scheduler's order, R resources, P pods of T infos (see NodeColumns, PodColumns, Demands).
 
     Nothing here ever changes; what moves belongs to a Fork. ``node`` (P,): the row of the node that each pod was bound
     to, -1 for none. ``kept``: the rows of all nodes of the demands that these nodes are, None for all.

@@ -1,4 +1,4 @@
-"""What happened to a fork of the snapshot since it was made: pods of some kind came to nodes, or left them."""
+"""What happened to a fork of the snapshot since it was made: pods of some info came to nodes, or left them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kschedctl.snapshot.nodes import Domains
 
 
 class Move(NamedTuple):
-    """A pod of a kind came to a node (sign 1) or left it (-1)."""
+    """A pod of an info came to a node (sign 1) or left it (-1)."""
 
     row: int
     info: int
@@ -39,7 +39,7 @@ class Trail:
         self._length += 1
 
     def since(self, length: int) -> Ints:
-        """(3, M): row, kind and sign of the moves after the trail had this length."""
+        """(3, M): row, info and sign of the moves after the trail had this length."""
         return self._moves[:, length : self._length]
 
     def copy(self) -> Trail:

@@ -57,7 +57,7 @@ def _pod_changes(kind: str, before: Sequence[Pod], after: Sequence[Pod]) -> Iter
 
 
 def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
-    """(namespace, name) -> what is read of the pod: the number of its kind, its node, its UID."""
+    """(namespace, name) -> what is read of the pod: the number of its info, its node, its UID."""
     numbers = [known.setdefault(_encode(_read_part(pod)), len(known)) for pod in table.templates]
     namespaces = [pod.metadata.namespace for pod in table.templates]
     columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids.texts(), strict=True)

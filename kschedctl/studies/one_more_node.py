@@ -19,7 +19,7 @@ from kschedctl.studies.scenarios.steps_on_nodes import add_nodes
 from kschedctl.studies.whatif import whatif
 
 MOST_MODELS, MOST_ASKED = 2, 20
-"""So many kinds of nodes are tried, and so many kinds of pods are asked whether they would go there."""
+"""So many kinds of nodes are tried, and so many pods that are not alike are asked whether they would go there."""
 NEW = "one-more"
 MOST_TRIES = 3
 """Each costs about as much as the question whose answer it is about."""

@@ -51,10 +51,10 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
     shared: dict[tuple[int, str], Explanation] = {}
     found = {}
     for pod in pods:
-        kind = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name)
-        if kind not in shared:
-            shared[kind] = as_events(explain_pod(scheduler, scheduler.view.stored(pod)))
-        found[pod.key] = shared[kind]
+        alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name)
+        if alike not in shared:
+            shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod)))
+        found[pod.key] = shared[alike]
     return found
 
 

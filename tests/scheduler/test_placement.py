@@ -1,4 +1,4 @@
-"""Placements: the real scheduler's choices, and kinds of pod that stay up to date whatever moves."""
+"""Placements: the real scheduler's choices, and what is kept of pods alike, which stays up to date whatever moves."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_a_kind_is_up_to_date_whatever_moved(seed: int, nominated: bool) -> None:
-    """Pods of all kinds come and go in any order, many of one kind at a time; each answer is the full cycle's.
+def test_what_is_kept_is_up_to_date_whatever_moved(seed: int, nominated: bool) -> None:
+    """Pods come and go in any order, many that are alike at a time; each answer is the full cycle's.
 
     Also where some are nominated for nodes, which the others have to yield to until these have one.
     """
@@ -97,7 +97,7 @@ def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
 
 
 def test_looking_ahead_changes_nothing() -> None:
-    """Hundreds of pods of one kind on nodes alike: what was computed ahead is what the full cycle says."""
+    """Hundreds of pods alike on nodes alike: what was computed ahead is what the full cycle says."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}}
     scheduler = Scheduler(Cluster.from_objects([*plain(8), pod]))
@@ -117,8 +117,8 @@ def test_looking_ahead_changes_nothing() -> None:
     assert placed == 8 * (4000 // 150)
 
 
-def test_kinds_that_request_the_same_share_what_is_known() -> None:
-    """Three kinds that differ in where they may be and in what they avoid come in any order until nothing fits."""
+def test_templates_that_request_the_same_share_what_is_known() -> None:
+    """Pods of three templates, each with other nodes and neighbours that it avoids, come until nothing fits."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
     anti = {

@@ -38,7 +38,7 @@ def pod(random: Random, name: str, spec: Json, app: str) -> Json:
 
 
 def template(random: Random, app: str, volumes: bool) -> Json:
-    """What all pods of one kind ask for."""
+    """What all pods of a template ask for."""
     ports = [{"containerPort": 80, "hostPort": random.choice([80, 81])}] if random.random() < 0.15 else []
     requests = {"cpu": random.choice(["500m", "1", "2"]), **some_of(random, memory="1Gi")}
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}]}

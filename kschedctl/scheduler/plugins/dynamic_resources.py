@@ -149,7 +149,7 @@ class DynamicResources(DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         try:
             evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
-        except ClaimError as error:  # PreFilter refuses such a pod, but a kind of pod is scored all the same
+        except ClaimError as error:  # PreFilter refuses such a pod, but pods that are alike are scored all the same
             raise PluginError(str(error)) from None
         if evaluation is None:
             return np.zeros(len(rows), np.int64)

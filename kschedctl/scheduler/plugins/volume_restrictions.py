@@ -102,15 +102,15 @@ def _claim_names(info: PodInfo) -> list[str]:
 
 def _users(namespace: str, claim: str, view: Fork) -> Bools:
     """(P,): the pods on nodes that use a claim."""
-    kinds = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
-    return kinds[view.pods.info] & (view.node >= 0)
+    infos = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
+    return infos[view.pods.info] & (view.node >= 0)
 
 
 def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
     """(N,): by how much the uses of the claims change on each node."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
-        names = [_claim_names(view.pods.infos[kind]) for kind in delta.info.tolist()]
+        names = [_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
         uses = np.array([sum(name in claims for name in found) for found in names], np.int64)
         np.add.at(changes, delta.node, delta.sign * uses)
     return changes
@@ -122,7 +122,7 @@ def _is_restricted(volume: Volume) -> bool:
 
 
 def _holders(info: PodInfo, view: Fork) -> Bools:
-    """(T,): the kinds of pods that have a disk of this one in the way."""
+    """(T,): the infos of pods that have a disk of this one in the way."""
     if not any(map(_is_restricted, info.spec.volumes)):
         return np.zeros(len(view.pods.infos), np.bool_)
     return view.pods.where(lambda other: _conflict(info, other) is not None)

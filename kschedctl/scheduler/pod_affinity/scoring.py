@@ -11,13 +11,13 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
-from kschedctl.scheduler.pod_affinity.terms import Kinds, selected_pods, terms_against
+from kschedctl.scheduler.pod_affinity.terms import Infos, selected_pods, terms_against
 from kschedctl.scheduler.pod_affinity.topology_counts import TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
-WeightedTerm = tuple[AffinityTerm, Kinds, int]
-"""A term, the kinds of pod on whose node it counts, and the weight with which it does."""
+WeightedTerm = tuple[AffinityTerm, Infos, int]
+"""A term, the infos of the pods on whose node it counts, and the weight with which it does."""
 
 
 def own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
@@ -29,21 +29,21 @@ def own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[
 def terms_of_others(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
     """Those of the cluster's pods that are about the incoming one; their required ones count ``hard_weight``."""
     if hard_weight > 0:
-        for term, kinds in terms_against(info, view, "required_affinity"):
-            yield term, kinds, hard_weight
-    for term, kinds in terms_against(info, view, "preferred_affinity"):
-        yield term, kinds, term.weight
-    for term, kinds in terms_against(info, view, "preferred_anti_affinity"):
-        yield term, kinds, -term.weight
+        for term, infos in terms_against(info, view, "required_affinity"):
+            yield term, infos, hard_weight
+    for term, infos in terms_against(info, view, "preferred_affinity"):
+        yield term, infos, term.weight
+    for term, infos in terms_against(info, view, "preferred_anti_affinity"):
+        yield term, infos, -term.weight
 
 
 def added_up(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Topology key -> (T,), for a pod of each kind: how many terms match it, and what they add to the score."""
+    """Topology key -> (T,), for a pod of each info: how many terms match it, and what they add to the score."""
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
-    for term, kinds, weight in terms:
+    for term, infos, weight in terms:
         for found, amount in ((matches, 1), (weights, weight)):
-            found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += amount
+            found.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += amount
     return matches, weights
 
 

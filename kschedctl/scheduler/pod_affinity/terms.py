@@ -1,4 +1,4 @@
-"""Which pods the terms are about, of the incoming pod and of those that run, and what each kind of pod counts for."""
+"""Which pods the terms are about, of the incoming pod and of those that run, and what each info counts for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kschedctl.scheduler.pod_affinity.topology_counts import Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
-Kinds = Bools | int
-"""Kinds of pod: a mask (T,) or one index."""
+Infos = Bools | int
+"""PodInfos: a mask (T,) or one number."""
 
 
 def terms_against(info: PodInfo, view: Fork, of: str) -> Iterator[tuple[AffinityTerm, int]]:
-    """The terms of the cluster's pods that match this pod, each with the kind of pod that has it."""
+    """The terms of the cluster's pods that match this pod, each with the infos that have it."""
     namespace_labels = view.namespace_labels.get(info.namespace, {})
     for term, position in view.pods.affinity_terms(of, info.namespace):
         if term.matches(info.namespace, info.labels, namespace_labels):
@@ -29,11 +29,11 @@ def selected_pods(term: AffinityTerm, view: Fork) -> Bools:
     return view.pods.matching(term.selector, None if anywhere else term.namespaces)
 
 
-def weights_of(matches: Iterable[tuple[AffinityTerm, Kinds]], view: Fork) -> dict[str, Weights]:
-    """Topology key -> (T,): how many of the terms with that key a pod of each kind counts for."""
+def weights_of(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
+    """Topology key -> (T,): how many of the terms with that key a pod of each info counts for."""
     weights: dict[str, Weights] = {}
-    for term, kinds in matches:
-        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[kinds] += 1
+    for term, infos in matches:
+        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
     return weights
 
 

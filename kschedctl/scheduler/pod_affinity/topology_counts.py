@@ -25,7 +25,7 @@ Weights = npt.NDArray[np.int64]
 class TopologyCounts:
     """How often terms were matched, by topology key: ``counts`` (V + 1,) in each domain, 0 in the last place.
 
-    ``weights`` (T,): what one pod of each kind adds on its node.
+    ``weights`` (T,): what one pod of each info adds on its node.
     """
 
     weights: Mapping[str, Weights]

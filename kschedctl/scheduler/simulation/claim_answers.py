@@ -1,6 +1,6 @@
 """What plugins say of a pod's claims while others are placed, which bind volumes and take devices.
 
-It is asked for each pod, as pods of a kind have claims of their own; what is the same for several is kept by whoever
+It is asked for each pod, as pods alike have claims of their own; what is the same for several is kept by whoever
 looks claims up (scheduler/dynamic_resources, scheduler/volumes).
 """
 

@@ -50,7 +50,7 @@ class Crowded(NamedTuple):
 
 
 class LocalScores:
-    """For pods that request what ``info`` does and count on their nodes as kind ``number`` does. Arrays are (N,).
+    """For pods that request what ``info`` does and count on their nodes as info ``number`` does. Arrays are (N,).
 
     ``scores``: weighted and added up, REFUSED where the pod does not fit. ``ahead`` (N, AHEAD): what ``scores`` will be
     when the next such pods come to the node, the entries before ``step`` being past. Raises PluginError.

@@ -1,7 +1,7 @@
 """The scheduler run forward: where it would put one pod after the other on a fork of the snapshot.
 
-The answer is that of a full cycle (scheduler/cycle.py) at every step; what pods of one kind have in common is kept
-(scheduler/simulation/kind_of_pod.py).
+The answer is that of a full cycle (scheduler/cycle.py) at every step; what pods have in common that are alike is kept
+(scheduler/simulation/alike_pods.py).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
-from kschedctl.scheduler.simulation.kind_of_pod import KindOfPod
+from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
 
-KINDS_KEPT = 1024
+ALIKE_KEPT = 1024
 
 
 class Choice(NamedTuple):
@@ -45,7 +45,7 @@ class Placements:
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
         self.view, self.sampling = view, sampling
         self.random = random.Random(seed)
-        self._kinds: dict[tuple[int, int | None], KindOfPod] = {}
+        self._alike: dict[tuple[int, int | None], AlikePods] = {}
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
         self._backed: dict[int | None, bool] = {}
@@ -58,14 +58,14 @@ class Placements:
             return self._full_cycle(framework, position)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         try:
-            kind = self._kind(framework, info, number)
+            alike = self._alike_pods(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
-            return self._pick(*kind.rank(info, self.sampling, nominated))
+            return self._pick(*alike.rank(info, self.sampling, nominated))
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
     def incoming(self, number: int) -> PodInfo:
-        """What a pod of this kind asks for when it comes, without a node."""
+        """What pods of this info ask for when they come, without a node."""
         info = self.view.pods.infos[number]
         if not info.spec.node_name:
             return info
@@ -104,22 +104,22 @@ class Placements:
     def _is_promised(self, position: Position) -> bool:
         return not self.view.pods.objects[position].spec.node_name
 
-    def _kind(self, framework: FrameworkLike, info: PodInfo, number: int) -> KindOfPod:
+    def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Of the pods that are like this one but for which claims they have."""
         key = id(framework), self.view.pods.infos[number].alike
-        kind = self._kinds.get(key)
-        if kind is None or kind.local.outdated:
-            make_room(self._kinds, KINDS_KEPT)
+        alike = self._alike.get(key)
+        if alike is None or alike.local.outdated:
+            make_room(self._alike, ALIKE_KEPT)
             local, claiming = self._local(framework, info, number), uses_claims(info, self.view)
-            kind = self._kinds[key] = KindOfPod(framework, info, local, claiming)
-        return kind
+            alike = self._alike[key] = AlikePods(framework, info, local, claiming)
+        return alike
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])
         key = (id(framework), requests, self.incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
         if local is None or local.outdated:
-            make_room(self._locals, KINDS_KEPT)
+            make_room(self._locals, ALIKE_KEPT)
             local = self._locals[key] = LocalScores(framework, info, number, self.view)
         return local
 

@@ -101,7 +101,7 @@ class Simulation:
         return found + [Outcome(position, UNSCHEDULABLE) for position in waiting]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """The outcomes, with why pods fit nowhere as things are now, where it is not said; asked once for each kind."""
+        """The outcomes, with why pods fit nowhere as things are now, where it is not said; asked once for each info."""
         messages: dict[int, str] = {}
         found = []
         for outcome in outcomes:
@@ -192,7 +192,7 @@ class Simulation:
         return framework
 
     def _framework_of(self, number: int) -> Framework | None:
-        """The profile for a kind of pod; what that leans on and is not known is kept."""
+        """The profile for the pods of an info; what that leans on and is not known is kept."""
         if number not in self._frameworks:
             info = self.placements.incoming(number)
             self._frameworks[number], unknown = self.scheduler.framework_for(info, self.view)

@@ -131,7 +131,7 @@ def csi_volumes(info: PodInfo, found: Listers) -> list[AttachedVolume]:
 
 
 class AttachedVolumes:
-    """The volumes of a snapshot's kinds of pods and VolumeAttachments, numbered in the order of their appearance."""
+    """The volumes of a snapshot's PodInfos and VolumeAttachments, numbered in the order of their appearance."""
 
     def __init__(self, found: Listers, of_pod: VolumesOfPod) -> None:
         self.listers, self._of_pod = found, of_pod
@@ -180,26 +180,26 @@ class AttachedVolumes:
         return rows, volumes
 
     def _add_kinds(self, infos: Sequence[PodInfo]) -> None:
-        """Look up the volumes of the kinds of pods that are new; ``errors`` has those for which they cannot be told."""
+        """Look up the volumes of the infos that are new; ``errors`` has those for which they cannot be told."""
         added: list[list[int]] = []
-        for kind in range(len(self._counts), len(infos)):
+        for number in range(len(self._counts), len(infos)):
             found: list[AttachedVolume] = []
-            if infos[kind].spec.volumes:
+            if infos[number].spec.volumes:
                 try:
-                    found = self._of_pod(infos[kind], self.listers)
+                    found = self._of_pod(infos[number], self.listers)
                 except PluginError as error:
-                    self.errors[kind] = str(error)
+                    self.errors[number] = str(error)
             added.append([self._number(volume) for volume in found])
         if added:
             self._counts = np.append(self._counts, [len(numbers) for numbers in added])
             self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))
 
-    def _gather(self, kinds: Counts) -> tuple[Counts, Counts]:
-        """One entry for each volume of each of the kinds: the position among ``kinds``, and the volume."""
-        counts = self._counts[kinds]
-        which = np.repeat(np.arange(len(kinds)), counts)
+    def _gather(self, infos: Counts) -> tuple[Counts, Counts]:
+        """One entry for each volume of each of the infos: the position among ``infos``, and the volume."""
+        counts = self._counts[infos]
+        which = np.repeat(np.arange(len(infos)), counts)
         first, begin = np.cumsum(self._counts) - self._counts, np.cumsum(counts) - counts
-        return which, self._volumes[np.repeat(first[kinds] - begin, counts) + np.arange(len(which))]
+        return which, self._volumes[np.repeat(first[infos] - begin, counts) + np.arange(len(which))]
 
 
 class Latest:
@@ -249,6 +249,6 @@ class NodeAttachments:
 
     def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
         """The nodes (N,) with a pod whose volumes cannot be told, and upstream's words for it."""
-        for kind, text in self.source.errors.items():
-            kinds = np.arange(len(view.pods.infos)) == kind
-            yield view.count_by_node(kinds) + delta.counts(kinds, len(view.nodes)) > 0, text
+        for number, text in self.source.errors.items():
+            infos = np.arange(len(view.pods.infos)) == number
+            yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text

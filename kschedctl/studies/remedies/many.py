@@ -1,7 +1,7 @@
 """Which few changes clear most of the pods that wait? Chosen greedily: each time the one after which fewest wait.
 
 What a change does is simulated: all pending pods pass the queue of the cluster with it. The changes that are tried are
-the smallest remedies of each kind of pods that wait, what the author changes being changed for all of them.
+the smallest remedies of pods that wait and are alike, what the author changes being changed for all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is known about pods of one kind while others are placed: verdicts and scores, kept up to date along the trail.
+"""What is known about pods alike while others are placed: verdicts and scores, kept up to date along the trail.
 
-Pods of one kind ask the same of every node. How long an answer holds follows from what the plugin reads: what no pod
-changes is computed once; what depends on a node's own row is shared with other kinds
+Pods that are alike ask the same of every node. How long an answer holds follows from what the plugin reads: what no pod
+changes is computed once; what depends on a node's own row is shared with other pods
 (scheduler/simulation/local_scores.py); the rest is asked again for each pod.
 """
 
@@ -33,12 +33,12 @@ from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-class KindOfPod:
-    """Pods like ``info`` in one profile, counted on their nodes as the kind of ``local``. Arrays are (N,).
+class AlikePods:
+    """Pods like ``info`` in one profile, counted on their nodes as those of ``local``. Arrays are (N,).
 
     ``always``: what is added to the local scores for good, REFUSED where such a pod can never be; None for nothing that
     makes a difference. ``claims``: what is said of the claims of such pods, None where they have none; which claims
-    they are is not what makes a kind. Raises PluginError.
+    they are makes no difference. Raises PluginError.
     """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, local: LocalScores, claiming: bool = False) -> None:
@@ -62,7 +62,7 @@ class KindOfPod:
     def rank(self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE) -> tuple[Rows, int]:
         """The rows that share the highest score, and how many rows fit, also with the pods nominated ahead of this one.
 
-        ``info`` is that of the pod, which may have other claims than the first of its kind. Raises PluginError.
+        ``info`` is that of the pod, which may have other claims than the first of them. Raises PluginError.
         """
         if self.hopeless:
             return NOWHERE, 0
