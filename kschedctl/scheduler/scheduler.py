@@ -151,4 +151,5 @@ def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
         merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
         merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")
         and gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+        migrates_portworx=gates.enabled("CSIMigrationPortworx"),
     )

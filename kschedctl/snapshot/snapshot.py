@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
+    migrates_portworx: bool = True
 
     def admitted(self, pod: Pod) -> Pod:
         """The pod with its label keys merged into its selectors, as happens when it is created."""

@@ -57,6 +57,8 @@ COMMANDS = (
     ("explain", "d/waits"),
     ("explain", "d/waits", "d/runs"),
     ("explain", "-A"),
+    ("remedies", "d/waits"),
+    ("remedies", "-A"),
     ("simulate", "-f", "MANIFEST"),
     ("capacity", "-f", "MANIFEST"),
     ("drain", "n1"),

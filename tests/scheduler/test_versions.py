@@ -277,3 +277,20 @@ def test_claims_that_a_controller_allocates_are_not_judged(spec: Json) -> None:
         assert found["undecided"]
         assert [each["kind"] for each in found["unknown"]] == ["ResourceClaim"]
     assert not explained("1.31", node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "fits"),
+    [("1.30", {}, True), ("1.30", {"CSIMigrationPortworx": True}, False), ("1.31", {}, False), ("1.36", {}, False)],
+)
+def test_volumes_of_portworx_are_those_of_its_csi_driver(version: str, gates: dict[str, bool], fits: bool) -> None:
+    """The node takes one, and has one."""
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/portworx-volume"}
+    driver = {"name": "pxd.portworx.com", "nodeID": "n", "allocatable": {"count": 1}}
+    csi_node = {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": [driver]}}
+    pods = [pod("there", "n", volumes=[portworx("a")]), pod(volumes=[portworx("b")])]
+    assert explained(version, node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
+
+
+def portworx(volume: str) -> Json:
+    return {"name": "v", "portworxVolume": {"volumeID": volume}}

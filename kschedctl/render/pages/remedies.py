@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.sections import ROWS_SHOWN, not_known_lines, not_replayed_lines
+from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
@@ -34,7 +34,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
     """The pod's verdict, then the remedies and how they are made."""
     return (
         *_verdict(report),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
         *_made(first_rows(report.remedies, style, REMEDIES_SHOWN)[0]),
@@ -100,7 +100,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     return (
         *section(title + doubt(report.unknown), *table),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
-        *not_replayed_lines(report.not_replayed),
+        *left_out_lines(report.not_replayed, report.ignored),
         *_made([each.remedy for each in report.chosen]),
         *_left(report.left, style),
     )

@@ -30,14 +30,11 @@ ROOMY = 140
 
 def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """A line for each thing that could change the answer and was left out, and one for what the version ignores."""
-    said = f"{'; '.join(ignored)}: the version that is replayed does not read it"
-    told = (paragraph(Marked("ignored:", Tone.WARNING), said),) if ignored else ()
-    return (*not_replayed_lines(not_replayed), *told)
-
-
-def not_replayed_lines(not_replayed: tuple[str, ...]) -> Page:
-    """A line for each thing that could change the answer and was left out of it."""
-    return tuple(paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed)
+    told = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
+    if ignored:
+        said = f"{'; '.join(ignored)}: the version that is replayed does not read it"
+        told.append(paragraph(Marked("ignored:", Tone.WARNING), said))
+    return tuple(told)
 
 
 def upstream_fault_lines(faults: tuple[str, ...]) -> Page:

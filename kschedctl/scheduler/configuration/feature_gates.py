@@ -14,6 +14,7 @@ from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR,
 from kschedctl.errors import ConfigurationError
 
 SPECS: dict[str, str] = {
+    "CSIMigrationPortworx": "1.25 beta, 1.31 beta on, 1.33 GA locked, 1.36 removed",
     "ContainerRestartRules": "1.34 alpha, 1.35 beta on",
     "DRAAdminAccess": "1.32 alpha, 1.34 beta on, 1.36 GA locked",
     "DRAConsumableCapacity": "1.34 alpha, 1.36 beta on",
@@ -60,7 +61,8 @@ SPECS: dict[str, str] = {
     "VolumeLimitScaling": "1.35 alpha",
     "WorkloadAwarePreemption": "1.36 alpha",
 }
-"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on, one removed unknown."""
+"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on; one that was removed is
+unknown, and what it was."""
 
 DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "DRAAdminAccess": ("DynamicResourceAllocation",),
@@ -111,7 +113,7 @@ class Stage(NamedTuple):
 
     @property
     def known(self) -> bool:
-        return self is not _UNKNOWN_YET
+        return self.maturity not in ("pre-alpha", "removed")
 
 
 _UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
@@ -209,6 +211,6 @@ def stage_of(stages: str, minor: int) -> Stage:
     for spec in stages.split(", "):
         version, maturity, *flags = spec.split()
         if int(version.removeprefix("1.")) <= minor:
-            stage = Stage(maturity, on=maturity == "GA" or "on" in flags, locked="locked" in flags)
-            current = _UNKNOWN_YET if maturity == "removed" else stage
+            stays = maturity == "removed" and current.on
+            current = Stage(maturity, on=maturity == "GA" or "on" in flags or stays, locked="locked" in flags)
     return current

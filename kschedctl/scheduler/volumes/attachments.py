@@ -58,7 +58,7 @@ def attachable_volumes(info: PodInfo, found: Listers, migrated: bool, new: bool)
 
 def _attachable(volume: Volume, info: PodInfo, found: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
-        return _inline(volume) if migrated else None
+        return _inline(volume, found) if migrated else None
     claim = claim_of(volume, info, found, new)
     return None if claim is None else _of_claim(claim, found, migrated)
 
@@ -84,9 +84,9 @@ def claim_of(volume: Volume, info: PodInfo, found: Listers, new: bool) -> Persis
     return claim
 
 
-def _inline(volume: Volume) -> AttachedVolume | None:
+def _inline(volume: Volume, found: Listers) -> AttachedVolume | None:
     plugin = plugin_of(volume)
-    if plugin is None or not plugin.enabled:
+    if plugin is None or not found.counts_as_csi(plugin):
         return None
     try:
         return AttachedVolume(plugin.driver, volume_handle(getattr(volume, plugin.field)))
@@ -102,7 +102,7 @@ def _of_claim(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> A
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = plugin_of(volume.spec)
-    if plugin is None or not plugin.enabled or not migrated:
+    if plugin is None or not found.counts_as_csi(plugin) or not migrated:
         return None
     try:
         return AttachedVolume(plugin.driver, translated_handle(volume, plugin))
@@ -118,7 +118,7 @@ def _of_class(claim: PersistentVolumeClaim, found: Listers, migrated: bool) -> A
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is None:
         return AttachedVolume(storage_class.provisioner, handle)
-    return AttachedVolume(plugin.driver, handle) if plugin.enabled and migrated else None
+    return AttachedVolume(plugin.driver, handle) if found.counts_as_csi(plugin) and migrated else None
 
 
 VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]

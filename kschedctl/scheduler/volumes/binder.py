@@ -153,7 +153,7 @@ class PodVolumes:
         topology = self.listers.topology
         reachable = topology.reachable(volume.spec.node_affinity)
         plugin = plugin_of(volume.spec)
-        if plugin is None or not plugin.enabled:
+        if plugin is None or not self.listers.counts_as_csi(plugin):
             return reachable
         migrated = self.listers.csi_nodes.migrated(plugin.name)
         try:

@@ -54,6 +54,7 @@ class InTreePlugin(NamedTuple):
     topology_key: str = ""
 
 
+PORTWORX = "kubernetes.io/portworx-volume"
 PLUGINS = (
     InTreePlugin(
         "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "gce_persistent_disk", topology_key="topology.gke.io/zone"
@@ -71,7 +72,7 @@ PLUGINS = (
         topology_key="topology.cinder.csi.openstack.org/zone",
     ),
     InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com", "azure_disk"),
-    InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com", "portworx_volume"),
+    InTreePlugin(PORTWORX, "pxd.portworx.com", "portworx_volume"),
     InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", enabled=False),
     InTreePlugin("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphere_volume", enabled=False),
 )

@@ -47,7 +47,11 @@ def node_conflict(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
     affinity, plugin = volume.spec.node_affinity, plugin_of(volume.spec)
-    if plugin is not None and plugin.enabled and volumes.listers.csi_nodes.migrated(plugin.name)[row]:
+    if (
+        plugin is not None
+        and volumes.listers.counts_as_csi(plugin)
+        and volumes.listers.csi_nodes.migrated(plugin.name)[row]
+    ):
         affinity = translated_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     wanted = dict.fromkeys(

@@ -31,6 +31,7 @@ from kschedctl.api.ownership import controller_of
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.volumes.csi_migration import PORTWORX, InTreePlugin
 from kschedctl.scheduler.volumes.csi_nodes import CSINodes
 from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.fork import Fork
@@ -94,13 +95,17 @@ class Listers:
     Lists keep the API's order, by namespace and name, which decides among volumes and capacities that are equally good.
     """
 
-    def __init__(self, objects: ClusterObjects, nodes: NodeColumns) -> None:
-        self.objects, self.nodes = objects, nodes
+    def __init__(self, objects: ClusterObjects, nodes: NodeColumns, migrates_portworx: bool = True) -> None:
+        self.objects, self.nodes, self.migrates_portworx = objects, nodes, migrates_portworx
         self.attachments: tuple[VolumeAttachment, ...] = objects.of("VolumeAttachment")
         self.classes: dict[str, StorageClass] = objects.index("storage classes", _stored_classes, "StorageClass")
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
         self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(nodes.names, found), "CSINode", of=(nodes,))
+
+    def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
+        """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""
+        return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
     def replaced(self, kind: str, found: Struct) -> None:
         """A claim or a volume came into the place of the one of its name."""
@@ -168,7 +173,7 @@ class Listers:
 
 def listers(view: Fork) -> Listers:
     """The listers of a fork, made on first use."""
-    return view.objects.follow(Listers, lambda: Listers(view.objects, view.nodes))
+    return view.objects.follow(Listers, lambda: Listers(view.objects, view.nodes, view.settings.migrates_portworx))
 
 
 def _by_name(objects: Iterable[Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
-from kschedctl.studies.explain import explain_pod, not_replayed
+from kschedctl.studies.explain import explain_pod
 from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible
@@ -26,6 +26,7 @@ from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
 from kschedctl.studies.settling import Settled, settle
+from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import said
 
 TRIED_OF_EACH = 3
@@ -196,15 +197,10 @@ def remedies_of_many(
         chosen=tuple(_chosen(proposal, some, cluster) for proposal, some in choice.chosen),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
-        not_replayed=_left_out(scheduler),
+        **left_out(scheduler),
         interrupted=first.interrupted,
         **said(first.unknown),
     )
-
-
-def _left_out(scheduler: Scheduler) -> tuple[str, ...]:
-    frameworks = map(scheduler.framework, scheduler.configuration.profiles)
-    return tuple(dict.fromkeys(what for found in frameworks if found for what in not_replayed(scheduler, found)))
 
 
 def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:

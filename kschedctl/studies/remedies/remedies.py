@@ -38,6 +38,7 @@ def remedies_of(asked: StandIn, wishes: RemedyWishes = RemedyWishes()) -> Remedi
         headline=report.headline,
         stands_for=asked.note,
         not_replayed=report.not_replayed,
+        ignored=report.ignored,
         unknown=report.unknown,
         undecided=report.undecided,
     )
