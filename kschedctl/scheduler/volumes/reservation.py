@@ -18,14 +18,15 @@ def bound_volumes(volumes: PodVolumes, row: int, node: str) -> dict[str, list[St
     claims: list[Struct] = []
     taken: list[Struct] = []
     for claim, volume in volumes.bound_on(row):
-        claims.append(_bound(claim, volume.metadata.name))
-        taken.append(_taken(volume, claim))
+        claims.append(bound_claim(claim, volume.metadata.name))
+        taken.append(taken_volume(volume, claim))
     claims += (_marked(claim, SELECTED_NODE, node) for claim in volumes.provisioned_on(row))
     found = {"PersistentVolumeClaim": claims, "PersistentVolume": taken}
     return {kind: objects for kind, objects in found.items() if objects}
 
 
-def _bound(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+def bound_claim(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+    """The claim once it is bound to the volume of this name."""
     marked = _marked(claim, BIND_COMPLETED, "yes")
     return replace(marked, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
 
@@ -35,7 +36,8 @@ def _marked(claim: PersistentVolumeClaim, annotation: str, value: str) -> Persis
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
 
 
-def _taken(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+def taken_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """The volume once the claim has it."""
     meta = claim.metadata
     reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Bound"))

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import (
+    claims,
+    devices,
+    extended_resources,
     neighbours,
     new_nodes,
     node_affinity,
@@ -16,17 +19,27 @@ from kschedctl.studies.remedies.ways import (
     scheduling,
     selected_pods,
     spread,
+    stopped_pods,
     taints,
+    volume_limits,
+    volumes,
 )
 
 Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
 
+IN_TREE_LIMITS = ("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits")
 AGAINST: Mapping[str, Sequence[Way]] = {
     "NodeUnschedulable": (taints.cordoned,),
     "TaintToleration": (taints.tainted,),
     "NodeAffinity": (node_affinity.unmet,),
     "NodePorts": (ports.free_ports, neighbours.in_the_way),
-    "NodeResourcesFit": (requests.lower, neighbours.in_the_way),
+    "NodeResourcesFit": (requests.lower, extended_resources.backed, neighbours.in_the_way),
+    "VolumeRestrictions": (volumes.unbound, claims.shared, stopped_pods.holding),
+    "NodeVolumeLimits": (volumes.unbound, volume_limits.exceeded),
+    **dict.fromkeys(IN_TREE_LIMITS, (volumes.unbound, volume_limits.exceeded)),
+    "VolumeBinding": (volumes.unbound,),
+    "VolumeZone": (volumes.unbound,),
+    "DynamicResources": (devices.unfit,),
     "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
     "InterPodAffinity": (pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
 }

@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
+from kschedctl.studies.remedies.api_versions import API_VERSIONS
 from kschedctl.studies.remedies.changes import Edited, ObjectKey
 from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.remedies.trials import RemedyTrial
-
-API_VERSIONS = {
-    "Node": "v1",
-    "Pod": "v1",
-    "Namespace": "v1",
-    "PersistentVolume": "v1",
-    "PersistentVolumeClaim": "v1",
-    "StorageClass": "storage.k8s.io/v1",
-    "CSINode": "storage.k8s.io/v1",
-    "PriorityClass": "scheduling.k8s.io/v1",
-    "ResourceClaim": "resource.k8s.io/v1",
-    "DeviceClass": "resource.k8s.io/v1",
-}
 
 
 def remedy_of(
@@ -41,7 +31,7 @@ def remedy_of(
     weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
     if trial.victims:
         weakens.append(f"evicts {', '.join(trial.victims)}")
-    patch = _owner_patch(trial.edits[own]) if own in trial.edits else None
+    patch = _owner_patch(trial.edits[own]) if own in trial.edits and _is_written(trial.edits[own]) else None
     return Remedy(
         summary=_sentence(fix.text for fix in fixes),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
@@ -69,6 +59,13 @@ def _as_written(trial: RemedyTrial, own: ObjectKey, workload: Struct | None) -> 
         pod = changed
     del edits[own]
     return {ObjectKey(*identity(workload)): Edited(workload, with_template_spec(workload, pod.spec)), **edits}
+
+
+def _is_written(own: Edited) -> bool:
+    """Whether it is changed in what people write: the status is the controllers'."""
+    assert isinstance(own.before, Pod)
+    assert isinstance(own.after, Pod)
+    return replace(own.before, status=own.after.status) != own.after
 
 
 def _owner_patch(own: Edited) -> OwnerPatch:

@@ -8,6 +8,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, SearchReport
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import PodReference, explain_pod, stand_in_of
@@ -42,7 +44,7 @@ def remedies_of(asked: StandIn, wishes: RemedyWishes = RemedyWishes()) -> Remedi
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if report.verdict not in HELPED or asked.pod.metadata.deletion_timestamp is not None:
+    if not _may_help(report, asked):
         return found
     search, best = searched(asked, wishes)
     return replace(
@@ -55,12 +57,19 @@ def remedies_of(asked: StandIn, wishes: RemedyWishes = RemedyWishes()) -> Remedi
 
 def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
-    if report.verdict not in HELPED or asked.pod.metadata.deletion_timestamp is not None:
+    if not _may_help(report, asked):
         return report
     search, best = searched(asked, RemedyWishes(smallest=True))
     shown = tuple(remedy_of(each, search.trials.key, asked.workload) for each in best[:SHOWN])
     lines = impossible(search)
     return replace(report, remedies=shown, impossible=too_large(search.trials.base) if shown else lines)
+
+
+def _may_help(report: Explanation, asked: StandIn) -> bool:
+    """Whether changes are looked for: also where only claims for devices that are not there hold the pod back."""
+    gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
+    helped = report.verdict in HELPED or (report.verdict == "Gated" and gates == {DynamicResources.name})
+    return helped and asked.pod.metadata.deletion_timestamp is None
 
 
 def searched(asked: StandIn, wishes: RemedyWishes) -> tuple[RemedySearch, list[Ranked]]:

@@ -13,10 +13,14 @@ from kschedctl.api.arrays import Ints, Row
 from kschedctl.scheduler.cycle import Cycle, Verdicts, selected_by_name
 from kschedctl.scheduler.facts import AnyFact, Insufficient, as_fact
 from kschedctl.scheduler.framework import Rejection
+from kschedctl.studies.remedies.claimed import claim_columns
 from kschedctl.studies.remedies.trials import RemedyTrial
 
-ONE_CHANGE = frozenset({"NodeUnschedulable", "TaintToleration"})
-"""What one change can clear together: a cordon is a mark and a taint."""
+ONE_CHANGE = (
+    frozenset({"NodeUnschedulable", "TaintToleration"}),
+    frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"}),
+)
+"""What one change can clear together: a cordon is a mark and a taint; all the others look at one volume."""
 INDIRECT = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Other changes may clear these besides: which nodes count for them follows from the pod's node selection."""
 MOST_SITES = 60
@@ -86,7 +90,7 @@ def least_changes(refusals: list[NodeRefusal]) -> int:
     """No fewer changes than this clear what stands against a node."""
     plugins = {refusal.plugin for refusal in refusals} - INDIRECT
     resources = {r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)}
-    together = len(plugins & ONE_CHANGE) == len(ONE_CHANGE)
+    together = sum(max(len(plugins & alike) - 1, 0) for alike in ONE_CHANGE)
     return max(1, len(plugins) - together + max(len(resources) - 1, 0))
 
 
@@ -103,10 +107,10 @@ def sites(trial: RemedyTrial) -> Iterator[Site]:
 
 
 def _cases(cycle: Cycle) -> list[Ints]:
-    """The rows of the nodes that the same refusals, taints and labels that matter tell alike."""
+    """The rows of the nodes that the same refusals, and taints, labels, volumes and devices that matter tell alike."""
     nodes, outcome = cycle.view.nodes, cycle.filter
     group = np.zeros(len(nodes), np.int64)
-    columns: list[Ints] = [nodes.taint_sets[1], *_labels(cycle)]
+    columns: list[Ints] = [nodes.taint_sets[1], *_labels(cycle), *claim_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
         both = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
         columns += [rejection.mask for each in both for rejection in each.rejections if rejection.mask.any()]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.node_pools import pool_of
-from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
+from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod, ResourceSlice
 from kschedctl.api.ownership import owner_of
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
@@ -30,7 +30,7 @@ def one_more(site: Site) -> Iterator[Fix]:
 
 
 def more_like(view: Fork, model: Node, count: int = 1) -> Fix:
-    """So many nodes more like one that there is, with pods of the same DaemonSets and the same limits of volumes."""
+    """So many nodes more like one that there is, with DaemonSets' pods, devices and limits of volumes like it."""
     name, pool = model.metadata.name, pool_of(model)
     numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
     edits = [
@@ -50,6 +50,7 @@ def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
             yield _copy(replace(csi, metadata=ObjectMeta(new)))
+    yield from (_devices(each, new) for each in view.cluster.resource_slices if each.spec.node_name == name)
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
         if owner_of(pod).kind == "DaemonSet":
@@ -58,6 +59,14 @@ def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
 
 def _copy(found: CSINode) -> ObjectEdit:
     return ObjectEdit(ObjectKey.of(found), lambda _: found)
+
+
+def _devices(found: ResourceSlice, node: str) -> ObjectEdit:
+    """The devices of the node that it is like, in pools of its own."""
+    pool = replace(found.spec.pool, name=f"{found.spec.pool.name}-{node}")
+    spec = replace(found.spec, node_name=node, pool=pool)
+    own = replace(found, metadata=ObjectMeta(f"{found.metadata.name}-{node}"), spec=spec)
+    return ObjectEdit(ObjectKey.of(own), lambda _: own)
 
 
 def _daemon(pod: Pod, node: str) -> ObjectEdit:

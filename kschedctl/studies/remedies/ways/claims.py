@@ -1,0 +1,193 @@
+"""Volume claims of the pod, and claims made anew: most of a claim's fields are fixed once it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.labels import EVERYTHING, SelectorError, from_label_selector
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, PhaseStatus
+from kschedctl.scheduler.facts import ClaimInUse
+from kschedctl.scheduler.volumes.listers import (
+    BETA_STORAGE_CLASS,
+    BIND_COMPLETED,
+    READ_WRITE_ONCE_POD,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    Listers,
+    billionths,
+    claim_class,
+    claim_key,
+    claim_volumes,
+    listers,
+    requested_storage,
+    volume_class,
+    volume_storage,
+)
+from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways import kubectl
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
+REMADE, SHARE = "RemakeClaim", 47
+ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
+
+
+class PodClaim(NamedTuple):
+    """A volume of the pod that stands for a claim; ``found``: None where there is no such claim."""
+
+    volume: str
+    name: str
+    ephemeral: bool
+    found: PersistentVolumeClaim | None
+
+
+def pod_claims(site: Site) -> Iterator[PodClaim]:
+    """In the pod's order."""
+    pod, known = site.trial.pod, listers(site.cycle.view).claims
+    for volume, name, ephemeral in claim_volumes(pod):
+        yield PodClaim(volume.name, name, ephemeral, known.get((pod.metadata.namespace, name)))
+
+
+def claim_named(site: Site, key: str) -> PersistentVolumeClaim | None:
+    """That of a fact, ``namespace/name``."""
+    namespace, _, name = key.partition("/")
+    return listers(site.cycle.view).claims.get((namespace, name))
+
+
+def made_anew(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """A claim like it, just created: bound to nothing, and no volume is held for one of its UID any more."""
+    annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in OF_BINDING}
+    meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
+    return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
+
+
+def waits(name: str, found: Listers) -> bool:
+    """Whether claims of the class wait for their first pod, and the scheduler chooses their volumes."""
+    known = found.classes.get(name)
+    return known is not None and known.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def with_class(claim: PersistentVolumeClaim, name: str) -> PersistentVolumeClaim:
+    """The claim for volumes of another class."""
+    annotations = {key: value for key, value in claim.metadata.annotations.items() if key != BETA_STORAGE_CLASS}
+    spec = replace(claim.spec, storage_class_name=name)
+    return replace(claim, metadata=replace(claim.metadata, annotations=annotations), spec=spec)
+
+
+def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
+    """The claim for a volume of another size."""
+    resources = replace(claim.spec.resources, requests={**claim.spec.resources.requests, "storage": size})
+    return replace(claim, spec=replace(claim.spec, resources=resources))
+
+
+def as_offered(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
+    """The claim as the volume satisfies it, and what is another then."""
+    fitting, differences = claim, []
+    has, size = volume_class(volume), claim.spec.resources.requests.get("storage")
+    if claim_class(claim) != has:
+        fitting = with_class(fitting, has)
+        differences.append(f"class {has}" if has else "no class")
+    if billionths(volume_storage(volume)) < billionths(requested_storage(claim)):
+        smaller = str(volume.spec.capacity.get("storage", "0"))
+        fitting = with_size(fitting, smaller)
+        differences.append(f"{smaller} instead of {size}")
+    spec = fitting.spec
+    modes = volume.spec.access_modes
+    if not set(spec.access_modes) <= set(modes):
+        spec = replace(spec, access_modes=tuple(m for m in spec.access_modes if m in modes) or modes)
+        differences.append(f"{'+'.join(spec.access_modes)} instead of {'+'.join(claim.spec.access_modes)}")
+    if (spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
+        spec = replace(spec, volume_mode=volume.spec.volume_mode)
+        differences.append(f"volumeMode {volume.spec.volume_mode or 'Filesystem'}")
+    if not _selects(claim, volume):
+        spec = replace(spec, selector=None)
+        differences.append("no selector")
+    if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
+        spec = replace(spec, volume_attributes_class_name=volume.spec.volume_attributes_class_name)
+        differences.append(f"VolumeAttributesClass {volume.spec.volume_attributes_class_name or 'none'}")
+    return replace(fitting, spec=spec), tuple(differences)
+
+
+def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Whether the claim's selector, if it has one, is about the volume."""
+    try:
+        selector = EVERYTHING if claim.spec.selector is None else from_label_selector(claim.spec.selector)
+    except SelectorError:
+        return False
+    return selector.matches(volume.metadata.labels)
+
+
+def given(
+    claim: PersistentVolumeClaim, volume: PersistentVolume, found: Listers
+) -> tuple[ClaimChange | None, ObjectEdit]:
+    """What comes of a claim and a volume once that is free for it: where the class waits for the first pod it is the
+    scheduler's choice, and the claim stays as it is; else the volume controller binds them.
+    """
+
+    def free(known: PersistentVolume | None) -> PersistentVolume:
+        own = known or volume
+        return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
+
+    key, name = ObjectKey.of(volume), volume.metadata.name
+    if waits(claim_class(claim), found):
+        return None, ObjectEdit(key, free)
+    return lambda known: bound_claim(known, name), ObjectEdit(key, lambda known: taken_volume(free(known), claim))
+
+
+def remade(
+    kind: str,
+    target: Hashable,
+    text: str,
+    claim: PersistentVolumeClaim,
+    change: ClaimChange,
+    *,
+    cost: int,
+    weakens: str = "",
+    more: Sequence[ObjectEdit] = (),
+    where: str = "",
+) -> Fix:
+    """The claim in another form. It has to be made anew for that: its commands delete it first."""
+    key = ObjectKey.of(claim)
+    commands = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, made_anew(change(claim)))))
+    text = f"make claim {claim_key(claim)} anew{text}"
+    edits = (ObjectEdit(key, change), *more)
+    name = claim_key(claim)
+    return Fix(kind, (name, target), text, "author", edits, cost, weakens, commands, name if where else None, where)
+
+
+def shared(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """A claim for one pod alone made anew for all pods of one node, its volume with it.
+
+    Reference: "Change the access mode of a PersistentVolume to ReadWriteOncePod", k8s.io/docs, the other way round.
+    """
+    claim = claim_named(site, refusal.fact.claim) if isinstance(refusal.fact, ClaimInUse) else None
+    if claim is None:
+        return
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        return replace(known, spec=replace(known.spec, access_modes=_for_more(known.spec.access_modes)))
+
+    key, name = ObjectKey.of(claim), claim.spec.volume_name
+    volume = listers(site.cycle.view).volumes.get(name)
+    edits, commands = [ObjectEdit(key, change)], [kubectl.delete(key)]
+    if volume is not None:
+        modes = _for_more(volume.spec.access_modes)
+        edits.append(ObjectEdit(ObjectKey.of(volume), _with_modes))
+        commands.append(kubectl.patch(ObjectKey.of(volume), {"spec": {"accessModes": modes, "claimRef": {"uid": ""}}}))
+    commands.append(kubectl.apply(kubectl.manifest(key, change(claim))))
+    text = f"make claim {claim_key(claim)} anew with ReadWriteOnce instead of ReadWriteOncePod"
+    weakens = f"more than one pod may write to claim {claim_key(claim)}"
+    yield Fix("ShareClaim", key, text, "author", tuple(edits), SHARE, weakens, tuple(commands))
+
+
+def _with_modes(volume: PersistentVolume) -> PersistentVolume:
+    return replace(volume, spec=replace(volume.spec, access_modes=_for_more(volume.spec.access_modes)))
+
+
+def _for_more(modes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys("ReadWriteOnce" if mode == READ_WRITE_ONCE_POD else mode for mode in modes))

@@ -1,0 +1,244 @@
+"""The pod's ResourceClaims: those that are not there, or not its own; and claims made anew, as what they ask stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ObjectMeta,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+    Struct,
+)
+from kschedctl.api.ownership import controller_of
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.ways import kubectl
+from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by
+
+CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
+MOST = 4
+REQUEST = "devices"
+"""The name of the only request of a claim that is created."""
+SpecChange = Callable[[DeviceClaim], DeviceClaim]
+
+
+def claims(site: Site) -> Iterator[Fix]:
+    """The first of the pod's claims that is not there, not made yet, going, or another's."""
+    for reference in site.trial.pod.spec.resource_claims:
+        fixes = list(_of_reference(site, reference))
+        if fixes:
+            yield from fixes
+            return
+
+
+def _of_reference(site: Site, reference: PodResourceClaim) -> Iterator[Fix]:
+    name = named(site.trial.pod, reference)
+    if name is None:
+        if reference.resource_claim_template_name is not None and not _settled(site.trial.pod, reference):
+            yield from _generated(site, reference, reference.resource_claim_template_name)
+        return
+    claim = found(site, name)
+    if claim is None:
+        yield from _missing(site, reference, name)
+    elif claim.metadata.deletion_timestamp is not None:
+        text = f"make ResourceClaim {_key(claim)} anew, which is being deleted"
+        yield _again(claim, text, _as_new)
+    elif reference.resource_claim_name is None and not _own(site.trial.pod, claim):
+        pod = site.trial.pod
+        text = (
+            f"delete ResourceClaim {_key(claim)}, which is not the pod's, so that one of its own is made in its place"
+        )
+        yield _again(claim, text, lambda known: _as_new(known, pod))
+
+
+def named(pod: Pod, reference: PodResourceClaim) -> str | None:
+    """The name of a claim of the pod, None where there is none, or none yet."""
+    if reference.resource_claim_name is not None:
+        return reference.resource_claim_name
+    made = (each for each in pod.status.resource_claim_statuses if each.name == reference.name)
+    return next((each.resource_claim_name for each in made), None)
+
+
+def _settled(pod: Pod, reference: PodResourceClaim) -> bool:
+    """Whether it was decided that no claim is made for the reference."""
+    return any(each.name == reference.name for each in pod.status.resource_claim_statuses)
+
+
+def found(site: Site, name: str) -> ResourceClaim | None:
+    """The claim of that name in the pod's namespace."""
+    namespace = site.trial.pod.metadata.namespace
+    known = site.cycle.view.cluster.in_namespace("resource_claims", namespace)
+    return next((each for each in known if each.metadata.name == name), None)
+
+
+def _key(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
+
+
+def _own(pod: Pod, claim: ResourceClaim) -> bool:
+    controller = controller_of(claim.metadata)
+    return controller is not None and controller.uid == pod.metadata.uid
+
+
+# -- claims that are not there ---------------------------------------------------------------------------------------
+
+
+def _missing(site: Site, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
+    """Another that is meant, or the claim, for one device of each class."""
+    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    namespace = pod.metadata.namespace
+    names = [each.metadata.name for each in cluster.in_namespace("resource_claims", namespace)]
+    if reference.resource_claim_name is not None:
+        for right in get_close_matches(name, names, n=2, cutoff=NEAR):
+            text = f"use ResourceClaim {right} instead of {name}, which does not exist"
+            edits = on_pod(pod, _with_claim(reference.name, right))
+            yield Fix("CorrectClaim", (name, right), text, "author", edits, CORRECT)
+    owners = () if reference.resource_claim_name is not None else (owned_by(pod),)
+    for place, each in enumerate(cluster.device_classes[:MOST]):
+        new = ResourceClaim(ObjectMeta(name, namespace, owner_references=owners), _one_of(each.metadata.name))
+        key = ObjectKey.of(new)
+        yield _creation(key, new, each.metadata.name, (ObjectEdit(key, _creating(new)),), CREATE + place)
+
+
+def _creating(new: Struct) -> Callable[[object], Struct]:
+    return lambda _: new
+
+
+def _creation(key: ObjectKey, new: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int) -> Fix:
+    text = f"create {key} for one device of class {device_class}"
+    commands = (kubectl.apply(kubectl.manifest(key, new)),)
+    kind, where = f"Create{key.kind}", f"class {device_class}"
+    return Fix(kind, (key, device_class), text, "author", edits, cost, "", commands, key, where)
+
+
+def _one_of(device_class: str) -> ResourceClaimSpec:
+    exactly = ExactDeviceRequest(device_class, allocation_mode="ExactCount", count=1)
+    return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
+
+
+def _with_claim(reference: str, right: str) -> Callable[[Pod], Pod]:
+    def change(pod: Pod) -> Pod:
+        claims = tuple(
+            replace(each, resource_claim_name=right) if each.name == reference else each
+            for each in pod.spec.resource_claims
+        )
+        return replace(pod, spec=replace(pod.spec, resource_claims=claims))
+
+    return change
+
+
+def _generated(site: Site, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
+    """The claim that the controller makes of a template; where there is no such template, that first."""
+    pod, cluster = site.trial.pod, site.cycle.view.cluster
+    namespace = pod.metadata.namespace
+    known = {each.metadata.name: each for each in cluster.in_namespace("resource_claim_templates", namespace)}
+    if template in known:
+        text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
+        edits = _generation(pod, reference, known[template].spec.spec)
+        yield Fix("GenerateResourceClaim", (template, reference.name), text, "operator", edits, GENERATE)
+        return
+    for right in get_close_matches(template, known, n=2, cutoff=NEAR):
+        text = f"use ResourceClaimTemplate {right} instead of {template}, which does not exist"
+        edits = _generation(pod, reference, known[right].spec.spec, right)
+        yield Fix("CorrectClaim", (template, right), text, "author", edits, CORRECT)
+    for place, each in enumerate(cluster.device_classes[:MOST]):
+        spec = _one_of(each.metadata.name)
+        new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
+        key = ObjectKey.of(new)
+        edits = (ObjectEdit(key, _creating(new)), *_generation(pod, reference, spec))
+        yield _creation(key, new, each.metadata.name, edits, CREATE + place)
+
+
+def _generation(
+    pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
+) -> tuple[ObjectEdit, ...]:
+    """The pod's own claim, and the pod that knows its name; of another ``template``, if one is given."""
+    name = f"{pod.metadata.name}-{reference.name}"
+    claim = ResourceClaim(ObjectMeta(name, pod.metadata.namespace, owner_references=(owned_by(pod),)), spec)
+
+    def change(known: Pod) -> Pod:
+        others = (each for each in known.status.resource_claim_statuses if each.name != reference.name)
+        statuses = (*others, PodResourceClaimStatus(reference.name, name))
+        claims = tuple(
+            replace(each, resource_claim_template_name=template) if template and each.name == reference.name else each
+            for each in known.spec.resource_claims
+        )
+        status = replace(known.status, resource_claim_statuses=statuses)
+        return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
+
+    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *on_pod(pod, change)
+
+
+# -- claims made anew ------------------------------------------------------------------------------------------------
+
+
+def _as_new(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
+    """The claim just created, with nothing allocated; of an ``owner`` if one is given."""
+    owners = (owned_by(owner),) if owner else claim.metadata.owner_references
+    meta = replace(claim.metadata, uid="", deletion_timestamp=None, owner_references=owners)
+    return replace(claim, metadata=meta, status=ResourceClaimStatus())
+
+
+def _again(claim: ResourceClaim, text: str, change: Callable[[ResourceClaim], ResourceClaim]) -> Fix:
+    key = ObjectKey.of(claim)
+    edits, commands = (ObjectEdit(key, change),), (kubectl.delete(key),)
+    weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
+    return Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands)
+
+
+def asking(
+    site: Site,
+    claim: ResourceClaim,
+    change: SpecChange,
+    *,
+    kind: str,
+    target: Hashable,
+    what: str,
+    cost: int,
+    weakens: str = "",
+    where: str = "",
+) -> Fix:
+    """A claim that asks for something else, and so the template that it was made of, if it was."""
+    key = ObjectKey.of(claim)
+
+    def anew(known: ResourceClaim) -> ResourceClaim:
+        new = _as_new(known)
+        return replace(new, spec=replace(new.spec, devices=change(new.spec.devices)))
+
+    def in_template(known: ResourceClaimTemplate) -> ResourceClaimTemplate:
+        inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
+        return replace(known, spec=replace(known.spec, spec=inner))
+
+    template = _template(site, claim)
+    edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
+    lines: tuple[str, ...] = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, anew(claim))))
+    text = f"make ResourceClaim {_key(claim)} anew{what}"
+    if template is not None:
+        own = ObjectKey.of(template)
+        edits = (ObjectEdit(own, in_template), *edits)
+        lines = (kubectl.delete(own), kubectl.apply(kubectl.manifest(own, in_template(template))), kubectl.delete(key))
+        text = f"make ResourceClaimTemplate {own.namespace}/{own.name} and the pod's claim anew{what}"
+    return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where)
+
+
+def _template(site: Site, claim: ResourceClaim) -> ResourceClaimTemplate | None:
+    """The template of which a claim of the pod was made."""
+    pod = site.trial.pod
+    known = site.cycle.view.cluster.in_namespace("resource_claim_templates", pod.metadata.namespace)
+    for reference in pod.spec.resource_claims:
+        if reference.resource_claim_template_name is not None and named(pod, reference) == claim.metadata.name:
+            return next((t for t in known if t.metadata.name == reference.resource_claim_template_name), None)
+    return None

@@ -1,0 +1,254 @@
+"""Requests for devices: fewer, of another class, with fewer conditions; what is asked, in another form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    CELDeviceSelector,
+    DeviceClaim,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ObjectMeta,
+    ResourceClaim,
+)
+from kschedctl.scheduler.facts import DeviceFault, DevicesUnfit, RequestedDevices
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.ways import kubectl
+from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named
+from kschedctl.studies.remedies.ways.missing_objects import NEAR
+
+CORRECT, CREATE_CLASS, FEWER, OTHER_CLASS, TOLERATE, DROP, DROP_REQUEST = 10, 25, 30, 35, 40, 45, 55
+MOST = 4
+OF_CLAIM = "claim "
+"""How the source of a selector begins that the claim itself has."""
+Asked = ExactDeviceRequest | DeviceSubRequest
+AskedChange = Callable[[Asked], Asked]
+
+
+def fewer_or_others(site: Site, fact: DevicesUnfit) -> Iterator[Fix]:
+    """What could be asked instead by the requests that the node's devices do not fill."""
+    for request in fact.requests:
+        claim = _claim(site, request)
+        if claim is None or any(each.device_class_name for each in claim.spec.devices.requests):
+            continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
+        yield from _fewer(site, claim, request, fact.together)
+        for fault in request.faults:
+            yield from _against(site, claim, request, fault)
+        yield from _other_classes(site, claim, request.request)
+        yield from _without_request(site, claim, request.request)
+        if fact.together:
+            yield from _without_constraints(site, claim)
+
+
+def _claim(site: Site, request: RequestedDevices) -> ResourceClaim | None:
+    """The claim of a request, if it is the pod's own."""
+    name = request.claim.rpartition("/")[2]
+    names = {named(site.trial.pod, reference) for reference in site.trial.pod.spec.resource_claims}
+    return found(site, name) if name in names else None
+
+
+# -- how many --------------------------------------------------------------------------------------------------------
+
+
+def _fewer(site: Site, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
+    """As many as are free; where all requests together are too many, one fewer of each."""
+    wanted = request.wanted
+    count = request.free if wanted is None or not together else wanted - 1
+    if count <= 0 or count == wanted:
+        return
+    before = "all" if wanted is None else str(wanted)
+    yield asking(
+        site,
+        claim,
+        _in_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
+        kind="FewerDevices",
+        target=(request.request, count),
+        what=f", asking for {count} device{'s' * (count > 1)} instead of {before} (request {request.request})",
+        cost=FEWER,
+    )
+
+
+# -- which -----------------------------------------------------------------------------------------------------------
+
+
+def _against(site: Site, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
+    """What is asked of devices that these do not have."""
+    name = request.request
+    match fault.reason:
+        case "NotSelected" | "SelectorFails" if fault.source.startswith(OF_CLAIM):
+            yield _unconditional(site, claim, name, fault.expression)
+        case "Tainted":
+            yield _tolerant(site, claim, name, fault.what)
+        case "WithoutCapacity":
+            what = f", without its capacity (request {name})"
+            change = _in_request(name, lambda asked: replace(asked, capacity=None))
+            yield asking(site, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
+        case "WithoutAttribute":
+            yield from _without_constraints(site, claim, fault.what)
+
+
+def _unconditional(site: Site, claim: ResourceClaim, name: str, expression: str) -> Fix:
+    def change(asked: Asked) -> Asked:
+        left = tuple(each for each in asked.selectors if each.cel is None or each.cel.expression != expression)
+        return replace(asked, selectors=left)
+
+    what = f", without the condition {expression} (request {name})"
+    target = name, expression
+    return asking(
+        site, claim, _in_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
+    )
+
+
+def _tolerant(site: Site, claim: ResourceClaim, name: str, taint: str) -> Fix:
+    key = taint.partition(":")[0].partition("=")[0]
+
+    def change(asked: Asked) -> Asked:
+        return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
+
+    return asking(
+        site,
+        claim,
+        _in_request(name, change),
+        kind="TolerateDeviceTaint",
+        target=(name, key),
+        what=f", tolerating the taint {taint} of devices (request {name})",
+        cost=TOLERATE,
+        weakens="the pod may get devices that are tainted",
+    )
+
+
+def _without_request(site: Site, claim: ResourceClaim, name: str) -> Iterator[Fix]:
+    """A claim of several requests without this one; one that constraints name stays."""
+    outer = name.partition("/")[0]
+    devices = claim.spec.devices
+    named = {each.partition("/")[0] for constraint in devices.constraints for each in constraint.requests}
+    if len(devices.requests) < 2 or outer in named:
+        return
+
+    def change(known: DeviceClaim) -> DeviceClaim:
+        return replace(known, requests=tuple(each for each in known.requests if each.name != outer))
+
+    yield asking(
+        site,
+        claim,
+        change,
+        kind="DropDeviceRequest",
+        target=outer,
+        what=f", without request {outer}",
+        cost=DROP_REQUEST,
+        weakens=f"the pod runs without the devices of request {outer}",
+    )
+
+
+def _without_constraints(site: Site, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+    """One of the claim's constraints left out, those on one attribute if one is given."""
+    for constraint in claim.spec.devices.constraints:
+        about = constraint.match_attribute or constraint.distinct_attribute or ""
+        if attribute in ("", about):
+            alike = "the same" if constraint.match_attribute else "another"
+            target, what = (about, constraint.requests), f", without the constraint that devices have {alike} {about}"
+            change = _unconstrained(constraint)
+            yield asking(site, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP)
+
+
+def _unconstrained(constraint: DeviceConstraint) -> SpecChange:
+    return lambda known: replace(known, constraints=tuple(each for each in known.constraints if each != constraint))
+
+
+def _other_classes(site: Site, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+    own = _class_of(claim, request)
+    names = [each.metadata.name for each in site.cycle.view.cluster.device_classes]
+    for name in [name for name in names if name != own][:MOST]:
+        yield _of_class(site, claim, request, name, cost=OTHER_CLASS)
+
+
+def _of_class(
+    site: Site, claim: ResourceClaim, request: str, name: str, *, cost: int, kind: str = "OtherDeviceClass"
+) -> Fix:
+    what = f" with device class {name} instead of {_class_of(claim, request)} (request {request})"
+    change = _in_request(request, lambda asked: replace(asked, device_class_name=name))
+    return asking(site, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=f"class {name}")
+
+
+def _class_of(claim: ResourceClaim, name: str) -> str:
+    return next((asked.device_class_name for full, asked in _asked(claim) if full == name), "")
+
+
+def _asked(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
+    """The full name of each request, or of each of its alternatives, and what it asks for."""
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            yield request.name, request.exactly
+        for alternative in request.first_available:
+            yield f"{request.name}/{alternative.name}", alternative
+
+
+def _in_request(name: str, change: AskedChange) -> SpecChange:
+    """A claim's devices with one request, or one of its alternatives, in another form."""
+
+    def of_request(request: DeviceRequest) -> DeviceRequest:
+        exactly = change(request.exactly) if request.exactly is not None and request.name == name else request.exactly
+        alternatives = tuple(
+            change(each) if f"{request.name}/{each.name}" == name else each for each in request.first_available
+        )
+        return replace(request, exactly=exactly, first_available=alternatives)
+
+    return lambda known: replace(known, requests=tuple(map(of_request, known.requests)))
+
+
+# -- classes that are not there --------------------------------------------------------------------------------------
+
+
+def classes(site: Site) -> Iterator[Fix]:
+    """The first class that a claim of the pod asks for and that is not there: another one, or the class itself."""
+    known = {each.metadata.name for each in site.cycle.view.cluster.device_classes}
+    for reference in site.trial.pod.spec.resource_claims:
+        name = named(site.trial.pod, reference)
+        claim = found(site, name) if name else None
+        for request, asked in _asked(claim) if claim is not None and claim.status.allocation is None else ():
+            if claim is not None and asked.device_class_name not in known:
+                yield from _for_missing(site, claim, request, asked.device_class_name)
+                return
+
+
+def _for_missing(site: Site, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+    names = [each.metadata.name for each in site.cycle.view.cluster.device_classes]
+    near = get_close_matches(missing, names, n=2, cutoff=NEAR)
+    for right in near:
+        yield _of_class(site, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
+    for other in [each for each in names if each not in near][:MOST]:
+        yield _of_class(site, claim, request, other, cost=OTHER_CLASS)
+    drivers = dict.fromkeys(each.spec.driver for each in site.cycle.view.cluster.resource_slices)
+    for place, driver in enumerate(list(drivers)[:MOST]):
+        selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
+        new = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))
+        text = f"create DeviceClass {missing} for the devices of driver {driver}"
+        command = kubectl.apply(kubectl.manifest(ObjectKey.of(new), new))
+        target, cost = (missing, driver), CREATE_CLASS + place
+        yield Fix(
+            "CreateDeviceClass",
+            target,
+            text,
+            "operator",
+            (_creation(new),),
+            cost,
+            "",
+            (command,),
+            missing,
+            f"driver {driver}",
+        )
+
+
+def _creation(new: DeviceClass) -> ObjectEdit:
+    return ObjectEdit(ObjectKey.of(new), lambda _: new)

@@ -1,0 +1,153 @@
+"""Devices: others hold them, they are tainted, or allocated where the pod cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kschedctl.scheduler.dynamic_resources.allocated import DeviceId, holdings
+from kschedctl.scheduler.dynamic_resources.inventory import Inventory
+from kschedctl.scheduler.facts import ClaimsUnusable, DevicesUnfit
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources, kubectl
+from kschedctl.studies.remedies.ways.stopped_pods import stopped
+
+UNTAINT, FREE = 40, 35
+MOST = 4
+HELD = frozenset({"Allocated", "ShortOfCounters", "WithoutCapacity"})
+"""What is wrong with devices of which others have something."""
+
+
+def unfit(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """What DynamicResources has against the node, or against the pod."""
+    match refusal.fact:
+        case DevicesUnfit() as fact:
+            yield from extended_resources.fewer(site, fact)
+            yield from device_requests.fewer_or_others(site, fact)
+            faults = [fault for request in fact.requests for fault in request.faults]
+            if fact.together or any(fault.reason in HELD for fault in faults):
+                yield from _given_back(site)
+            for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
+                yield from _untainted(site, what)
+        case ClaimsUnusable(claims=claims):
+            for unusable in claims[:1]:
+                yield from _allocated_anew(site, unusable.claim)
+        case None:
+            yield from device_claims.claims(site)
+            yield from device_requests.classes(site)
+
+
+# -- devices that others have ----------------------------------------------------------------------------------------
+
+
+def _given_back(site: Site) -> Iterator[Fix]:
+    """The claims that hold devices of the node, those with the fewest first: freed, with the pods that use them."""
+    view = site.cycle.view
+    here = _devices(site)
+    holders: list[tuple[int, ResourceClaim]] = []
+    for claim in view.objects.of("ResourceClaim"):
+        held = sum(holding.device in here for holding in holdings(claim, shares=True))
+        if held:
+            holders.append((held, claim))
+    for _, claim in sorted(holders, key=lambda each: each[0])[:MOST]:
+        yield from _freed(site, claim)
+
+
+def _devices(site: Site) -> set[DeviceId]:
+    """Those that the node sees."""
+    state = site.cycle.pre_filter.results["DynamicResources"].state
+    inventory: Inventory = state.inventory
+    return {device.id for pool in inventory.pools(site.at) for device in pool.devices}
+
+
+def _freed(site: Site, claim: ResourceClaim) -> Iterator[Fix]:
+    """Nobody's claim is freed; of one that pods use one of these is stopped."""
+    users, name = claim.status.reserved_for, f"{claim.metadata.namespace}/{claim.metadata.name}"
+    if not users:
+        key = ObjectKey.of(claim)
+        text = f"give the devices of ResourceClaim {name} back, which no pod uses"
+        edits, commands = (ObjectEdit(key, _unallocated),), (kubectl.delete(key),)
+        weakens = f"ResourceClaim {name} has no devices any more"
+        yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
+    pods = site.cycle.view.pods.index
+    for user in users[:MOST]:
+        position = pods.get(f"{claim.metadata.namespace}/{user.name}")
+        if user.resource == "pods" and position is not None and site.cycle.view.node[position] >= 0:
+            yield from stopped(site, position)
+
+
+def _unallocated(claim: ResourceClaim) -> ResourceClaim:
+    return replace(claim, status=replace(claim.status, allocation=None, devices=()))
+
+
+def _allocated_anew(site: Site, key: str) -> Iterator[Fix]:
+    """A claim of the pod whose devices are of no use to it: given back, so that others are looked for."""
+    claim = device_claims.found(site, key.rpartition("/")[2])
+    if claim is None:
+        return
+    others = [user for user in claim.status.reserved_for if user.uid != site.trial.pod.metadata.uid]
+    for user in others[:MOST]:
+        position = site.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
+        if user.resource == "pods" and position is not None:
+            yield from stopped(site, position)
+    if not others:
+        own = ObjectKey.of(claim)
+        anew = kubectl.apply(kubectl.manifest(own, claim))
+        text = f"make ResourceClaim {key} anew, so that it gets devices where the pod goes"
+        yield Fix(
+            "FreeDevices", own, text, "author", (ObjectEdit(own, _free_of_all),), FREE, "", (kubectl.delete(own), anew)
+        )
+
+
+def _free_of_all(claim: ResourceClaim) -> ResourceClaim:
+    return replace(_unallocated(claim), status=replace(_unallocated(claim).status, reserved_for=()))
+
+
+# -- taints of devices -----------------------------------------------------------------------------------------------
+
+
+def _untainted(site: Site, what: str) -> Iterator[Fix]:
+    """The rules that taint, and the slices in which drivers say so."""
+    view = site.cycle.view
+    for rule in view.objects.of("DeviceTaintRule"):
+        if _says(rule.spec.taint, what):
+            key = ObjectKey.of(rule)
+            text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {what}"
+            weakens = f"devices are not tainted with {what} any more"
+            edits, commands = (ObjectEdit(key, _none),), (kubectl.delete(key),)
+            yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
+    own = {device[:2] for device in _devices(site)}
+    for each in view.objects.of("ResourceSlice"):
+        if (each.spec.driver, each.spec.pool.name) in own and any(
+            _tainted(device, what) for device in each.spec.devices
+        ):
+            key = ObjectKey.of(each)
+            text = f"have driver {each.spec.driver} take the taint {what} off the devices of ResourceSlice {key.name}"
+            edits = (ObjectEdit(key, _without(what)),)
+            yield Fix("UntaintDevices", (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name)
+
+
+def _none(rule: DeviceTaintRule) -> None:
+    return None
+
+
+def _says(taint: DeviceTaint, what: str) -> bool:
+    return str(taint) == what
+
+
+def _tainted(device: Device, what: str) -> bool:
+    return any(_says(taint, what) for taint in device.taints)
+
+
+def _without(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
+    def change(known: ResourceSlice) -> ResourceSlice:
+        devices = tuple(
+            replace(device, taints=tuple(taint for taint in device.taints if not _says(taint, what)))
+            for device in known.spec.devices
+        )
+        return replace(known, spec=replace(known.spec, devices=devices))
+
+    return change

@@ -1,0 +1,66 @@
+"""Extended resources that devices stand for: fewer of them, or a DeviceClass for a resource that no node has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Container, DeviceClass, Pod
+from kschedctl.api.resource_names import is_dra_extended
+from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
+from kschedctl.scheduler.facts import DevicesUnfit, Insufficient
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways import kubectl
+
+LOWER, BACK = 40, 42
+MOST = 4
+
+
+def fewer(site: Site, fact: DevicesUnfit) -> Iterator[Fix]:
+    """As many as the node has devices free for a container's request."""
+    spec = site.trial.pod.spec
+    places = [("init_containers", i) for i in range(len(spec.init_containers))]
+    places += [("containers", i) for i in range(len(spec.containers))]
+    for request in fact.requests:
+        if request.claim.rpartition("/")[2] != IN_MEMORY_NAME or not 0 < request.free < (request.wanted or 0):
+            continue
+        _, container, _, resource = request.request.split("-")  # container-0-request-1, the second by name
+        field, place = places[int(container)]
+        own: Container = getattr(spec, field)[place]
+        name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
+        text = f"ask for {count} of {name} instead of {request.wanted} in container {own.name}"
+        edits = on_pod(site.trial.pod, _asking(field, place, name, count))
+        yield Fix("LowerRequest", (field, place, name, count), text, "author", edits, LOWER)
+
+
+def _asking(field: str, place: int, name: str, count: str) -> Callable[[Pod], Pod]:
+    def change(pod: Pod) -> Pod:
+        containers = list(getattr(pod.spec, field))
+        own = containers[place].resources
+        limits = {**own.limits, name: count} if name in own.limits else own.limits
+        resources = replace(own, requests={**own.requests, name: count}, limits=limits)
+        containers[place] = replace(containers[place], resources=resources)
+        return replace(pod, spec=replace(pod.spec, **{field: tuple(containers)}))
+
+    return change
+
+
+def backed(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The classes of devices that stand for no resource yet, for one that no node offers."""
+    fact = refusal.fact
+    if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
+        return
+    free = [each for each in site.cycle.view.cluster.device_classes if each.spec.extended_resource_name is None]
+    for each in free[:MOST]:
+        key, name = ObjectKey.of(each), each.metadata.name
+        text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
+        command = kubectl.patch(key, {"spec": {"extendedResourceName": fact.resource}})
+        edits = (ObjectEdit(key, _standing_for(fact.resource)),)
+        target = (name, fact.resource)
+        yield Fix("BackResource", target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
+
+
+def _standing_for(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+    return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))

@@ -1,0 +1,251 @@
+"""Objects that the pod names and that are not there, or not its own: volume claims and their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import (
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PhaseStatus,
+    Pod,
+    StorageClass,
+    VolumeResourceRequirements,
+)
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.volumes.listers import (
+    NO_PROVISIONER,
+    WAIT_FOR_FIRST_CONSUMER,
+    billionths,
+    check_owner,
+    claim_class,
+    claim_key,
+    listers,
+    volume_storage,
+)
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.ways import kubectl
+from kschedctl.studies.remedies.ways.claims import (
+    REMADE,
+    PodClaim,
+    as_offered,
+    given,
+    made_anew,
+    pod_claims,
+    remade,
+    waits,
+    with_class,
+)
+
+CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+UNKNOWN_SIZE = "1Gi"
+"""Of a claim of which nobody knows how much it should hold."""
+MOST = 4
+NEAR = 0.75
+"""How alike two names have to be for one to be taken for the other."""
+
+
+def claims(site: Site) -> Iterator[Fix]:
+    """The first of the pod's claims that is not there, that is going, that lost its volume, or that is another's."""
+    for wanted in pod_claims(site):
+        found = wanted.found
+        if found is None:
+            yield from _missing(site, wanted)
+            return
+        if found.metadata.deletion_timestamp is not None or found.status.phase == "Lost":
+            yield _again(found)
+            return
+        if wanted.ephemeral and not _own(site.trial.pod, found):
+            yield _of_pod(site, found, wanted)
+            return
+
+
+# -- a claim ---------------------------------------------------------------------------------------------------------
+
+
+def _missing(site: Site, wanted: PodClaim) -> Iterator[Fix]:
+    if wanted.ephemeral:
+        yield from _made_for_pod(site, wanted)
+        return
+    names = [claim.metadata.name for claim in _neighbours(site)]
+    for right in get_close_matches(wanted.name, names, n=2, cutoff=NEAR):
+        text = f"use claim {right} instead of {wanted.name}, which does not exist"
+        edits = on_pod(site.trial.pod, _with_claim(wanted.name, right))
+        yield Fix("CorrectClaim", (wanted.name, right), text, "author", edits, CORRECT)
+    meta = ObjectMeta(wanted.name, site.trial.pod.metadata.namespace)
+    spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
+    claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
+    yield from _of_volumes(site, claim)
+    yield from _of_classes(site, claim)
+
+
+def _asking(size: str) -> VolumeResourceRequirements:
+    return VolumeResourceRequirements({"storage": size})
+
+
+def _neighbours(site: Site) -> list[PersistentVolumeClaim]:
+    namespace = site.trial.pod.metadata.namespace
+    return [found for (where, _), found in listers(site.cycle.view).claims.items() if where == namespace]
+
+
+def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
+    def change(pod: Pod) -> Pod:
+        volumes = tuple(
+            replace(volume, persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=right))
+            if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == wrong
+            else volume
+            for volume in pod.spec.volumes
+        )
+        return replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+    return change
+
+
+def _of_classes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """The claim for a volume that is made where the pod goes, of the default class first."""
+    found = listers(site.cycle.view)
+    makes = [each for name, each in found.classes.items() if waits(name, found) and each.provisioner != NO_PROVISIONER]
+    ranked = sorted(
+        makes, key=lambda each: (each.metadata.annotations.get(DEFAULT_CLASS) != "true", each.metadata.name)
+    )
+    for place, each in enumerate(ranked[:MOST]):
+        name = each.metadata.name
+        new = with_class(claim, name)
+        key = ObjectKey.of(new)
+        text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        commands = (kubectl.apply(kubectl.manifest(key, new)),)
+        edits = (_creation(new),)
+        yield Fix("CreateClaim", (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}")
+
+
+def _of_volumes(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """The claim for a volume that is free, the smallest first."""
+    found = listers(site.cycle.view)
+    free = [each for each in found.volumes.values() if each.spec.claim_ref is None and each.status.phase == "Available"]
+    for place, volume in enumerate(sorted(free, key=lambda each: (_size(each), each.metadata.name))[:MOST]):
+        name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
+        own = replace(claim, spec=replace(claim.spec, resources=_asking(size)))
+        new, _ = as_offered(own, volume)
+        bind, taken = given(new, volume, found)
+        key = ObjectKey.of(new)
+        text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
+        commands = (kubectl.apply(kubectl.manifest(key, new)),)
+        edits = (_creation(bind(new)), taken) if bind else (_creation(new),)
+        yield Fix(
+            "CreateClaim",
+            (key, name),
+            text,
+            "author",
+            edits,
+            CREATE + MOST + place,
+            "",
+            commands,
+            key,
+            f"volume {name}",
+        )
+
+
+def _size(volume: PersistentVolume) -> int:
+    return billionths(volume_storage(volume))
+
+
+def _creation(new: PersistentVolumeClaim) -> ObjectEdit:
+    return ObjectEdit(ObjectKey.of(new), lambda _: new)
+
+
+def _again(claim: PersistentVolumeClaim) -> Fix:
+    """A claim that is being deleted, or whose volume is gone, made anew as it was created."""
+    why = "whose volume is gone" if claim.status.phase == "Lost" else "which is being deleted"
+    kept = claim.spec.volume_name if claim.status.phase != "Lost" else ""
+    weakens = f"what is on volume {kept} stays behind" if kept else ""
+    return remade(REMADE, "", f", {why}", claim, made_anew, cost=REMAKE, weakens=weakens)
+
+
+# -- claims that are made for a pod ----------------------------------------------------------------------------------
+
+
+def _own(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    try:
+        check_owner(pod, claim)
+    except PluginError:
+        return False
+    return True
+
+
+def _made_for_pod(site: Site, wanted: PodClaim) -> Iterator[Fix]:
+    """What the ephemeral volume controller makes."""
+    spec = _template(site, wanted)
+    if spec is None:
+        return
+    pod = site.trial.pod
+    new = PersistentVolumeClaim(
+        ObjectMeta(wanted.name, pod.metadata.namespace, owner_references=(owned_by(pod),)), spec, PhaseStatus("Pending")
+    )
+    text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new)}"
+    yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_creation(new),), CREATE)
+
+
+def _of_pod(site: Site, claim: PersistentVolumeClaim, wanted: PodClaim) -> Fix:
+    """Another's claim of the name, in whose place one is made for the pod."""
+    spec = _template(site, wanted) or claim.spec
+    pod = site.trial.pod
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        new = made_anew(known)
+        meta = replace(new.metadata, owner_references=(owned_by(pod),))
+        return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
+
+    key = ObjectKey.of(claim)
+    text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
+    edits, commands = (ObjectEdit(key, change),), (kubectl.delete(key),)
+    return Fix(REMADE, key, text, "operator", edits, REMAKE, f"claim {claim_key(claim)} is deleted", commands)
+
+
+def _template(site: Site, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
+    own = next(volume.ephemeral for volume in site.trial.pod.spec.volumes if volume.name == wanted.volume)
+    return own.volume_claim_template.spec if own and own.volume_claim_template else None
+
+
+def owned_by(pod: Pod) -> OwnerReference:
+    """The reference to a pod as to a controller."""
+    return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
+
+
+# -- its class -------------------------------------------------------------------------------------------------------
+
+
+def storage_class(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """The class that a claim asks for and that is not there: another name that is meant, or the class itself."""
+    found, name = listers(site.cycle.view).classes, claim_class(claim)
+    for right in get_close_matches(name, found, n=2, cutoff=NEAR):
+        text = f" with class {right} instead of {name}, which does not exist"
+        change = _renamed(right)
+        yield remade("CorrectStorageClass", right, text, claim, change, cost=CORRECT)
+    waiting = [each for each in found.values() if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    models = {each.provisioner: each for each in waiting if each.provisioner != NO_PROVISIONER}
+    for model in list(models.values())[:MOST] if name else ():
+        yield _created(model, name)
+
+
+def _renamed(right: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
+    return lambda known: with_class(made_anew(known), right)
+
+
+def _created(model: StorageClass, name: str) -> Fix:
+    new = replace(model, metadata=ObjectMeta(name))
+    key = ObjectKey.of(new)
+    like = model.metadata.name
+    text = f"create StorageClass {name}, like {like} (provisioner {model.provisioner}, WaitForFirstConsumer)"
+    commands = (kubectl.apply(kubectl.manifest(key, new)),)
+    edits = (ObjectEdit(key, lambda _: new),)
+    return Fix(
+        "CreateStorageClass", (name, like), text, "operator", edits, CREATE_CLASS, "", commands, name, f"like {like}"
+    )

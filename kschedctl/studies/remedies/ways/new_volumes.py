@@ -1,0 +1,147 @@
+"""Volumes that somebody makes for a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kschedctl.api.objects import (
+    CSIPersistentVolumeSource,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    PhaseStatus,
+    SelectorRequirement,
+    VolumeNodeAffinity,
+)
+from kschedctl.scheduler.volumes.listers import (
+    BIND_COMPLETED,
+    NO_PROVISIONER,
+    ClassVolumes,
+    Listers,
+    claim_class,
+    claim_key,
+    listers,
+)
+from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import Site
+from kschedctl.studies.remedies.ways import kubectl
+from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
+
+NEW_VOLUME, BESIDE_PROVISIONER, LEFT_BEHIND = 36, 30, 25
+"""The cost of a new volume, and what is added where the class makes volumes itself, or data is left behind."""
+PLACEHOLDER = "FILL-IN"
+"""Stands for what only the operator knows: where the storage is."""
+
+
+def for_claim(site: Site, claim: PersistentVolumeClaim, weakens: str = "") -> Iterator[Fix]:
+    """A volume as the claim asks for, within the node's reach: of the name that the claim has in mind, if it has one.
+
+    Where that one is there, the claim is made anew besides, unless its class makes volumes itself then; ``weakens``:
+    what is given up with the one that it has.
+    """
+    found, named = listers(site.cycle.view), claim.spec.volume_name
+    if weakens and _beside_provisioner(claim, found):
+        return
+    free = _free_name(f"{claim.metadata.name}-volume", found)
+    volume = _volume(site, claim, named if named and named not in found.volumes else free, found)
+    key, name = ObjectKey.of(claim), volume.metadata.name
+    if name == named:
+        made = taken_volume(volume, claim)
+        bound = BIND_COMPLETED in claim.metadata.annotations
+        edits = () if bound else (ObjectEdit(key, lambda known: bound_claim(known, name)),)
+        yield _fix(site, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
+        return
+    bind, there = given(claim, volume, found)
+    if named:
+        yield _fix(site, claim, volume, (ObjectEdit(key, _anew(bind)), there), weakens)
+    else:
+        yield _fix(site, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
+
+
+def _anew(bind: ClaimChange | None) -> ClaimChange:
+    return lambda known: bind(made_anew(known)) if bind else made_anew(known)
+
+
+def _fix(
+    site: Site,
+    claim: PersistentVolumeClaim,
+    volume: PersistentVolume,
+    edits: tuple[ObjectEdit, ...],
+    weakens: str = "",
+) -> Fix:
+    name, key = volume.metadata.name, ObjectKey.of(claim)
+    size = str(claim.spec.resources.requests.get("storage", "any size"))
+    where = _where(volume)
+    reach = f" within reach of {where}" if where else ""
+    text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
+    commands = [kubectl.apply(kubectl.manifest(ObjectKey.of(volume), volume, **_source(volume)))]
+    if weakens:
+        text += ", and make that anew"
+        commands += [kubectl.delete(key), kubectl.apply(kubectl.manifest(key, made_anew(claim)))]
+    beside = BESIDE_PROVISIONER if _beside_provisioner(claim, listers(site.cycle.view)) else 0
+    cost = NEW_VOLUME + beside + (LEFT_BEHIND if weakens else 0)
+    own = claim_key(claim)
+    return Fix("CreateVolume", (own, where), text, "operator", edits, cost, weakens, tuple(commands), own, where)
+
+
+def _beside_provisioner(claim: PersistentVolumeClaim, found: Listers) -> bool:
+    """Whether volumes of the claim's class are made without anybody's doing."""
+    made_by = found.classes.get(claim_class(claim))
+    return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
+
+
+def _volume(site: Site, claim: PersistentVolumeClaim, name: str, found: Listers) -> PersistentVolume:
+    """It is of the sort of the class's other volumes: of the same driver, and reached by nodes of the same labels."""
+    spec = claim.spec
+    like = next(iter(found.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
+    csi = like.spec.csi if like else None
+    return PersistentVolume(
+        ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
+        PersistentVolumeSpec(
+            capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
+            access_modes=spec.access_modes,
+            storage_class_name=claim_class(claim),
+            volume_mode=spec.volume_mode,
+            node_affinity=_reach(site, like),
+            volume_attributes_class_name=spec.volume_attributes_class_name,
+            csi=CSIPersistentVolumeSource(csi.driver, name) if csi else None,
+        ),
+        PhaseStatus("Available"),
+    )
+
+
+def _reach(site: Site, like: PersistentVolume | None) -> VolumeNodeAffinity | None:
+    """The nodes alike this one in the labels by which the other volume is reached; all where no label decides."""
+    affinity = like.spec.node_affinity if like else None
+    if site.row is None or affinity is None or affinity.required is None:
+        return None
+    labels = site.cycle.view.nodes.objects[site.row].metadata.labels
+    keys = {each.key for term in affinity.required.node_selector_terms for each in term.match_expressions}
+    wanted = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
+    return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None
+
+
+def _where(volume: PersistentVolume) -> str:
+    affinity = volume.spec.node_affinity
+    terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+    wanted = [f"{each.key}={(each.values or ('',))[0]}" for term in terms for each in term.match_expressions]
+    return ", ".join(wanted)
+
+
+def _source(volume: PersistentVolume) -> dict[str, Any]:
+    """What is behind the volume, to be filled in by who makes it."""
+    if volume.spec.csi is not None:
+        return {"csi": {"driver": volume.spec.csi.driver, "volumeHandle": PLACEHOLDER}}
+    if _where(volume):
+        return {"local": {"path": PLACEHOLDER}}
+    return {"nfs": {"server": PLACEHOLDER, "path": PLACEHOLDER}}
+
+
+def _free_name(wanted: str, found: Listers) -> str:
+    names = (f"{wanted}{f'-{number}' if number else ''}" for number in range(len(found.volumes) + 1))
+    return next(name for name in names if name not in found.volumes)

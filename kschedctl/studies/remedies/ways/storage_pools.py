@@ -1,0 +1,70 @@
+"""Room for volumes that are to be made: what drivers publish as CSIStorageCapacity."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import CSIStorageCapacity, LabelSelector, ObjectMeta, PersistentVolumeClaim
+from kschedctl.scheduler.facts import NotEnoughStorage
+from kschedctl.scheduler.volumes.listers import StoragePool, claim_class, listers
+from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import Site
+
+ENLARGE, PUBLISH = 40, 45
+NAMESPACE = "kube-system"
+"""Where a pool is published whose class has none yet: a driver publishes it where it runs, which is not known."""
+
+
+def enlarged(site: Site, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+    """The largest pool within the node's reach with room for the claim; where there is none, one for the node.
+
+    There are no commands for it: the storage is added where it is, and its driver publishes what it has.
+    """
+    name = claim_class(claim)
+    pools = listers(site.cycle.view).pools_of_class.get(name, ())
+    largest = max((pool for pool in pools if site.at in pool.rows), key=lambda pool: pool.limit or 0, default=None)
+    return _published(site, claim, pools, fact.size) if largest is None else _larger(name, largest, fact.size)
+
+
+def _larger(name: str, pool: StoragePool, size: str) -> Fix:
+    own = pool.capacity
+    key = ObjectKey.of(own)
+
+    def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
+        largest = None if known.maximum_volume_size is None else size
+        return replace(known, capacity=size, maximum_volume_size=largest)
+
+    before = own.capacity if own.maximum_volume_size is None else own.maximum_volume_size
+    had = "nothing known" if before is None else f"{before}"
+    text = f"add storage to pool {key.namespace}/{key.name} of class {name}: room for {size} instead of {had}"
+    return Fix(
+        "RaiseCapacity", (key, size), text, "operator", (ObjectEdit(key, change),), ENLARGE, "", (), name, key.name
+    )
+
+
+def _published(site: Site, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
+    """A pool for the topology by which the driver tells the node from others."""
+    name, node = claim_class(claim), site.cycle.view.nodes.objects[site.at]
+    namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
+    labels = node.metadata.labels
+    keys = [key for key in _topology_keys(site, name) if key in labels] or [key for key in (HOSTNAME,) if key in labels]
+    new = CSIStorageCapacity(
+        ObjectMeta(f"{name}-{node.metadata.name}", namespace),
+        storage_class_name=name,
+        node_topology=LabelSelector(match_labels={key: labels[key] for key in keys}),
+        capacity=size,
+    )
+    where = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
+    text = f"add storage of class {name} for {where}: room for {size}, of which its driver publishes none there"
+    edits = (ObjectEdit(ObjectKey.of(new), lambda _: new),)
+    return Fix("RaiseCapacity", (ObjectKey.of(new), size), text, "operator", edits, PUBLISH, "", (), name, where)
+
+
+def _topology_keys(site: Site, name: str) -> tuple[str, ...]:
+    """The labels by which the class's driver tells nodes apart, as the node's CSINode names them."""
+    found = listers(site.cycle.view)
+    csi_node = found.csi_nodes.nodes[site.at]
+    provisioner = found.classes[name].provisioner
+    drivers = csi_node.spec.drivers if csi_node else ()
+    return next((driver.topology_keys for driver in drivers if driver.name == provisioner), ())

@@ -1,0 +1,84 @@
+"""Limits of how many volumes a driver attaches to a node: raised, or volumes detached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
+from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
+from kschedctl.scheduler.volumes.listers import listers
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways import kubectl
+from kschedctl.studies.remedies.ways.stopped_pods import stopped, volumes_of
+
+RAISE, DETACH = 40, 35
+MOST = 3
+
+
+def exceeded(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The first driver whose limit the pod's volumes exceed."""
+    if not isinstance(refusal.fact, TooManyVolumes):
+        return
+    limit = refusal.fact.drivers[0]
+    yield from _raised(site, limit)
+    yield from _unused(site, limit)
+    for position in _users(site, limit.driver)[:MOST]:
+        yield from stopped(site, position)
+
+
+def _raised(site: Site, limit: DriverLimit) -> Iterator[Fix]:
+    """What the CSINode says, raised. The driver says it to the kubelet: there is no command that holds for all."""
+    csi_node = listers(site.cycle.view).csi_nodes.nodes[site.at]
+    if csi_node is None:
+        return
+    count, name = limit.attached + limit.more, csi_node.metadata.name
+
+    def change(known: CSINode) -> CSINode:
+        own = next(
+            (each for each in known.spec.drivers if each.name == limit.driver), CSINodeDriver(limit.driver, name)
+        )
+        new = replace(own, allocatable=VolumeNodeResources(count))
+        others = tuple(each for each in known.spec.drivers if each.name != limit.driver)
+        return replace(known, spec=replace(known.spec, drivers=(*others, new)))
+
+    text = f"let driver {limit.driver} attach {count} volumes to node {name} instead of {limit.limit}"
+    edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
+    yield Fix(
+        "RaiseVolumeLimit",
+        (name, limit.driver, count),
+        text,
+        "operator",
+        edits,
+        RAISE,
+        variant_of=limit.driver,
+        where=name,
+    )
+
+
+def _unused(site: Site, limit: DriverLimit) -> Iterator[Fix]:
+    """Volumes that are attached to the node and that none of its pods uses."""
+    view = site.cycle.view
+    found, name = listers(view), view.nodes.names[site.at]
+    used = {volume.handle for at in view.pods_on(site.at) for volume in volumes_of(view, at)}
+    here = [a for a in found.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
+    for attachment in here:
+        volume = found.volumes.get(attachment.spec.source.persistent_volume_name or "")
+        if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
+            continue
+        text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
+        key = ObjectKey.of(attachment)
+        edits, command = (ObjectEdit(key, lambda _: None),), kubectl.delete(key)
+        yield Fix(
+            "DetachVolume", key, text, "operator", edits, DETACH, "", (command,), limit.driver, volume.metadata.name
+        )
+
+
+def _users(site: Site, driver: str) -> list[Position]:
+    """The pods of the node that have a volume of the driver, those with the fewest volumes first."""
+    view = site.cycle.view
+    volumes = {at: {each for each in volumes_of(view, at) if each.driver == driver} for at in view.pods_on(site.at)}
+    return sorted((at for at, found in volumes.items() if found), key=lambda at: len(volumes[at]))

@@ -1,0 +1,320 @@
+"""Volumes for claims that have none, or have one that the node cannot reach: others, new ones, room for new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
+from kschedctl.scheduler.facts import (
+    ClaimsUnbound,
+    NotEnoughStorage,
+    NoVolume,
+    ProvisionedElsewhere,
+    VolumeInOtherZone,
+    VolumeMissing,
+    VolumeOutOfReach,
+)
+from kschedctl.scheduler.volumes.listers import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    billionths,
+    claim_class,
+    claim_key,
+    listers,
+    volume_class,
+    volume_storage,
+)
+from kschedctl.scheduler.volumes.matching import is_bound_to
+from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
+from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways import kubectl, missing_objects, new_volumes, storage_pools
+from kschedctl.studies.remedies.ways.claims import (
+    REMADE,
+    ClaimChange,
+    as_offered,
+    claim_named,
+    given,
+    made_anew,
+    pod_claims,
+    remade,
+    waits,
+    with_class,
+    with_size,
+)
+
+FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
+LEFT_BEHIND = 25
+"""What leaving data behind adds to the cost."""
+MOST_VOLUMES, MOST_CLASSES = 6, 5
+
+
+def unbound(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
+    """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
+    match refusal.fact:
+        case ClaimsUnbound(claims=(first, *_)):
+            claim = claim_named(site, first.claim)
+            if claim is not None:
+                yield from _immediate(site, claim)
+                yield from other_storage(site, claim)
+        case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
+            claim = claim_named(site, name)
+            if claim is not None:
+                yield from _of_node(site, claim, refusal)
+                yield from other_storage(site, claim)
+        case VolumeMissing(claim=name):
+            claim = claim_named(site, name)
+            if claim is not None:
+                yield from other_storage(site, claim)
+        case VolumeOutOfReach(claim=name, volume=volume) | VolumeInOtherZone(claim=name, volume=volume):
+            claim = claim_named(site, name)
+            if claim is not None and not _used_by_others(site, claim):
+                yield from other_storage(site, claim, f"what is on volume {volume} stays behind")
+        case None:
+            yield from missing_objects.claims(site)
+            for claim in _without_volume(site)[:1]:
+                yield from other_storage(site, claim)
+
+
+def other_storage(site: Site, claim: PersistentVolumeClaim, weakens: str = "") -> Iterator[Fix]:
+    """A claim's other volumes and classes, and new volumes. ``weakens``: what is given up with the one that it has."""
+    bound = bool(claim.spec.volume_name)
+    if bound and waits(claim_class(claim), listers(site.cycle.view)):
+        text = ", so that a volume is found or made where the pod goes"
+        yield remade(REMADE, "", text, claim, made_anew, cost=OTHER_VOLUME + _more(weakens), weakens=weakens)
+    yield from _volumes(site, claim, weakens)
+    yield from _classes(site, claim, weakens)
+    yield from new_volumes.for_claim(site, claim, weakens)
+
+
+def _without_volume(site: Site) -> list[PersistentVolumeClaim]:
+    """The pod's claims that are bound to volumes that are not there."""
+    known = listers(site.cycle.view).volumes
+    claims = [each.found for each in pod_claims(site) if each.found is not None and each.found.spec.volume_name]
+    return [claim for claim in claims if claim.spec.volume_name not in known]
+
+
+def _more(weakens: str) -> int:
+    return LEFT_BEHIND if weakens else 0
+
+
+def _used_by_others(site: Site, claim: PersistentVolumeClaim) -> bool:
+    """Whether a pod that runs has the claim: it stays as it is then."""
+    view, name = site.cycle.view, claim.metadata.name
+    kinds = view.pods.where(
+        lambda info: (
+            info.namespace == claim.metadata.namespace
+            and any(
+                volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == name
+                for volume in info.spec.volumes
+            )
+        )
+    )
+    return bool(view.count_by_node(kinds).any())
+
+
+# -- volumes that are there ------------------------------------------------------------------------------------------
+
+
+def _volumes(site: Site, claim: PersistentVolumeClaim, weakens: str) -> Iterator[Fix]:
+    """Those that are free, and of the claim's class those that nobody has any more, the most alike first."""
+    for volume in _most_alike(site, claim):
+        if volume.spec.claim_ref is None:
+            yield from _as_offered(site, claim, volume, weakens)
+        elif volume_class(volume) == claim_class(claim):
+            yield _released(site, claim, volume)
+
+
+def _most_alike(site: Site, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
+    found = listers(site.cycle.view)
+    ranked = []
+    for volume in found.volumes.values():
+        if volume.metadata.deletion_timestamp is not None or not _to_be_had(site, volume):
+            continue
+        rows = found.topology.reach(volume.spec.node_affinity)
+        near = site.row is None or site.row in rows
+        differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
+        ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
+    return [each[-1] for each in sorted(ranked)[:MOST_VOLUMES]]
+
+
+def _to_be_had(site: Site, volume: PersistentVolume) -> bool:
+    """Whether it is nobody's, or its claim is gone."""
+    holder = volume.spec.claim_ref
+    if holder is None:
+        return volume.status.phase == "Available"
+    claim = claim_named(site, f"{holder.namespace}/{holder.name}")
+    gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
+    return gone or volume.status.phase in ("Released", "Failed")
+
+
+def _as_offered(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume, weakens: str) -> Iterator[Fix]:
+    """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
+    fitting, differences = as_offered(claim, volume)
+    bind, taken = given(fitting, volume, listers(site.cycle.view))
+    if not differences and not claim.spec.volume_name:
+        if bind is not None:
+            yield _bound(claim, volume, _binding(claim, volume))
+        return
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        new = as_offered(made_anew(known), volume)[0]
+        return bind(new) if bind else new
+
+    text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
+    cost = OTHER_VOLUME + 2 * len(differences) + _more(weakens)
+    more = (taken,) if bind else ()
+    yield remade(
+        "OtherVolume",
+        volume.metadata.name,
+        text,
+        claim,
+        change,
+        cost=cost,
+        weakens=weakens,
+        more=more,
+        where=volume.metadata.name,
+    )
+
+
+def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
+    name = volume.metadata.name
+    return (
+        ObjectEdit(ObjectKey.of(claim), lambda known: bound_claim(known, name)),
+        ObjectEdit(ObjectKey.of(volume), lambda known: taken_volume(known, claim)),
+    )
+
+
+def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+    """A free volume that suits: the volume controller does it at once when it is told the claim."""
+    name, meta = volume.metadata.name, claim.metadata
+    reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
+    commands = (kubectl.patch(ObjectKey.of(volume), reference),)
+    text = f"bind volume {name} to claim {claim_key(claim)}"
+    return Fix(
+        "BindVolume", (name, claim_key(claim)), text, "operator", edits, RELEASE, "", commands, claim_key(claim), name
+    )
+
+
+def _released(site: Site, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+    """The volume of a claim that is gone, given to this one."""
+    name, holder = volume.metadata.name, volume.spec.claim_ref
+    bind, free = given(claim, volume, listers(site.cycle.view))
+    before = f"{holder.namespace}/{holder.name}" if holder else ""
+    edits = (ObjectEdit(ObjectKey.of(claim), bind), free) if bind else (free,)
+    commands = (kubectl.patch(ObjectKey.of(volume), [{"op": "remove", "path": "/spec/claimRef"}]),)
+    text = f"release volume {name}, whose claim {before} is gone, for claim {claim_key(claim)}"
+    weakens = f"what {before} left on volume {name} is handed over"
+    return Fix(
+        "ReleaseVolume",
+        (name, claim_key(claim)),
+        text,
+        "operator",
+        edits,
+        RELEASE,
+        weakens,
+        commands,
+        claim_key(claim),
+        name,
+    )
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------
+
+
+def _classes(site: Site, claim: PersistentVolumeClaim, weakens: str) -> Iterator[Fix]:
+    """The claim made anew for a class whose volumes are made where the pod goes."""
+    found = listers(site.cycle.view)
+    makes = [name for name, each in sorted(found.classes.items()) if _makes(each) and waits(name, found)]
+    for name in [name for name in makes if name != claim_class(claim)][:MOST_CLASSES]:
+        text = f" with class {name} instead of {claim_class(claim) or 'none'}"
+        cost = OTHER_CLASS + _more(weakens)
+        yield remade("OtherStorageClass", name, text, claim, _of_class(name), cost=cost, weakens=weakens, where=name)
+
+
+def _of_class(name: str) -> ClaimChange:
+    return lambda known: with_class(made_anew(known), name)
+
+
+def _makes(found: StorageClass) -> bool:
+    return found.provisioner not in ("", NO_PROVISIONER)
+
+
+def _immediate(site: Site, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
+    name, volume = claim_class(claim), listers(site.cycle.view).volumes.get(claim.spec.volume_name)
+    found = listers(site.cycle.view).classes.get(name)
+    if volume is not None and (volume.spec.claim_ref is None or is_bound_to(volume, claim)):
+        yield _bound(claim, volume, _binding(claim, volume))
+    elif found is None:
+        yield from missing_objects.storage_class(site, claim)
+    elif _makes(found) and found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        text = f"make StorageClass {name} anew with volumeBindingMode WaitForFirstConsumer"
+        yield _class_anew("WaitForFirstConsumer", found, text, _waiting, WAIT)
+
+
+def _waiting(found: StorageClass) -> StorageClass:
+    return replace(found, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
+
+
+def _class_anew(
+    kind: str, found: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
+) -> Fix:
+    """A class in another form: its fields are fixed once it is there."""
+    key = ObjectKey.of(found)
+    commands = (kubectl.delete(key), kubectl.apply(kubectl.manifest(key, change(found))))
+    return Fix(kind, found.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
+
+
+# -- claims that wait for the pod ------------------------------------------------------------------------------------
+
+
+def _of_node(site: Site, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+    """What keeps a volume from being made for the node."""
+    match refusal.fact:
+        case ProvisionedElsewhere(node=node):
+            yield _node_forgotten(claim, node)
+        case NoVolume(provisions=True):
+            found = listers(site.cycle.view).classes.get(claim_class(claim))
+            if found is not None:
+                yield _topology_allowed(site, found)
+        case NotEnoughStorage() as fact:
+            yield storage_pools.enlarged(site, claim, fact)
+            if fact.largest:
+                size = fact.largest_size
+                text = f" with {size} instead of {fact.size}"
+                yield remade("SmallerClaim", size, text, claim, _of_size(size), cost=OTHER_VOLUME)
+
+
+def _of_size(size: str) -> ClaimChange:
+    return lambda known: with_size(made_anew(known), size)
+
+
+def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
+    """The claim without the node for which its volume was to be made."""
+
+    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
+        return replace(known, metadata=replace(known.metadata, annotations=annotations))
+
+    key = ObjectKey.of(claim)
+    text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
+    commands = (kubectl.annotate(key, f"{SELECTED_NODE}-"),)
+    return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
+
+
+def _topology_allowed(site: Site, found: StorageClass) -> Fix:
+    """The class made anew, with the node's topology among those that it allows."""
+    labels = site.cycle.view.nodes.objects[site.at].metadata.labels
+    first = found.allowed_topologies[0].match_label_expressions if found.allowed_topologies else ()
+    own = tuple(replace(each, values=(labels[each.key],)) for each in first if each.key in labels)
+    known = bool(own) and len(own) == len(first)
+    terms = (*found.allowed_topologies, TopologySelectorTerm(own)) if known else ()
+    where = ", ".join(f"{each.key}={each.values[0]}" for each in own) if known else "every node"
+    name = found.metadata.name
+    text = f"make StorageClass {name} anew, so that its volumes are made for {where} too"
+    return _class_anew("AllowTopology", found, text, lambda each: replace(each, allowed_topologies=terms), TOPOLOGY)

@@ -1,0 +1,99 @@
+"""Remedies where other pods, or a node's limit, stand against a volume."""
+
+from __future__ import annotations
+
+import pytest
+from applied_changes import Json, found
+from claim_documents import attachment, claim, csi_node, csi_volume, disk, mounts, node, pod, storage_class
+
+DEPLOYED = {"kind": "ReplicaSet", "name": "web"}
+SET = {"kind": "StatefulSet", "name": "db"}
+EXCLUSIVE = claim("data", of="csi", volume="v", accessModes=["ReadWriteOncePod"])
+FOR_ONE = csi_volume("v", "data")
+FOR_ONE["spec"]["accessModes"] = ["ReadWriteOncePod"]
+CSI = storage_class("csi")
+ASKED = pod(**mounts("data"))
+
+
+def held(owner: Json | None = None, name: str = "holder") -> list[Json]:
+    """A node on which another pod has the disk that the asked one wants."""
+    return [node("n1"), pod(name, "n1", owner, **disk("vol-1")), pod(**disk("vol-1"))]
+
+
+def full(*others: Json, limit: int = 1) -> list[Json]:
+    """A node to which the driver attaches no more volumes."""
+    volumes = [csi_volume("v", "data"), csi_volume("w", "theirs")]
+    claims = [claim("data", of="csi", volume="v"), claim("theirs", of="csi", volume="w")]
+    return [node("n1"), csi_node("n1", limit), CSI, *volumes, *claims, ASKED, *others]
+
+
+def test_the_pod_that_has_the_disk_is_stopped() -> None:
+    (remedy,) = (each for each in found(held()).remedies if each.kinds == ("StopPod",))
+    assert remedy.summary == "Stop pod d/holder"
+    assert remedy.weakens == "evicts d/holder"
+    assert remedy.commands == ("kubectl delete pod -n d holder",)
+
+
+def test_a_deployment_runs_with_one_replica_fewer() -> None:
+    (remedy,) = (each for each in found(held(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
+    assert remedy.summary == "Run one replica fewer of ReplicaSet d/web: holder"
+    assert remedy.commands[1] == "kubectl scale replicaset -n d web --replicas=0"
+
+
+@pytest.mark.parametrize(("holder", "other", "helps"), [("db-1", "db-0", True), ("db-0", "db-1", False)])
+def test_a_stateful_set_gives_up_its_last_replica(holder: str, other: str, helps: bool) -> None:
+    found_kinds = [each.kinds for each in found([*held(SET, holder), pod(other, "far", SET)]).remedies]
+    assert (("ScaleDown",) in found_kinds) == helps
+
+
+def test_a_budget_keeps_the_pod() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    assert [each.kinds for each in found([*held(), budget]).remedies] == [("AddNode",)]
+
+
+def test_a_claim_for_one_pod_is_shared_or_given_up() -> None:
+    report = found([node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED])
+    by_kind = {each.kinds: each for each in report.remedies}
+    assert set(by_kind) == {("ShareClaim",), ("StopPod",)}
+    shared = by_kind["ShareClaim",]
+    assert shared.weakens == "more than one pod may write to claim d/data"
+    patched = [change["patch"] for change in shared.changes]
+    assert patched == [[{"op": "replace", "path": "/spec/accessModes/0", "value": "ReadWriteOnce"}]] * 2
+    assert by_kind["StopPod",].summary == "Stop pod d/user"
+
+
+def test_the_limit_is_raised_or_a_pod_stopped() -> None:
+    report = found(full(pod("user", "n1", **mounts("theirs"))))
+    by_kind = {each.kinds[0]: each for each in report.remedies}
+    assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
+    raised = by_kind["RaiseVolumeLimit"]
+    assert raised.summary == "Let driver csi.example.com attach 2 volumes to node n1 instead of 1"
+    assert by_kind["StopPod"].summary == "Stop pod d/user"
+
+
+def test_a_stopped_pod_s_volume_is_detached() -> None:
+    """Else the volume would count as long as it is attached, whoever uses it."""
+    report = found(full(pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
+    (stop,) = (each for each in report.remedies if each.kinds == ("StopPod",))
+    gone = [(each["delete"]["kind"], each["delete"]["name"]) for each in stop.changes]
+    assert gone == [("Pod", "user"), ("VolumeAttachment", "w-n1")]
+
+
+def test_a_volume_that_another_pod_uses_too_stays_attached() -> None:
+    users = [pod(name, "n1", **mounts("theirs")) for name in ("one", "two")]
+    documents = full(*users, attachment("w", "n1"))
+    assert {each.kinds[0] for each in found(documents).remedies} == {"RaiseVolumeLimit", "AddNode"}
+    (both,) = (each for each in found(documents, 2).remedies if each.kinds == ("StopPod", "StopPod"))
+    assert sum("delete" in each and each["delete"]["kind"] == "VolumeAttachment" for each in both.changes) == 1
+
+
+def test_a_volume_that_nobody_uses_is_detached() -> None:
+    report = found(full(attachment("w", "n1")))
+    by_kind = {each.kinds[0]: each for each in report.remedies}
+    assert by_kind["DetachVolume"].summary == "Detach volume w from node n1, where no pod uses it"
+    assert by_kind["DetachVolume"].commands == ("kubectl delete volumeattachment w-n1",)

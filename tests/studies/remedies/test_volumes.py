@@ -1,0 +1,242 @@
+"""Remedies for claims and volumes: each is applied to the documents, these are read afresh, and the pod fits."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from applied_changes import Json, found
+from claim_documents import (
+    DRIVER_WITH_POOLS,
+    HOSTNAME,
+    LOCAL,
+    MANUAL,
+    ZONE,
+    claim,
+    csi_node,
+    csi_volume,
+    mounts,
+    node,
+    pod,
+    pool,
+    storage_class,
+    volume,
+)
+
+from kschedctl.reports.remedies import Remedy
+
+CSI = storage_class("csi")
+ON_N1 = {HOSTNAME: ["n1"]}
+IN_B = {ZONE: ["b"]}
+ASKED = pod(**mounts("data"))
+LABELLED = volume("v", "manual", held_by="data")
+LABELLED["metadata"]["labels"] = {ZONE: "b"}
+GOING = claim(of="csi")
+GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+LOST = claim(of="csi", volume="gone")
+LOST["status"]["phase"] = "Lost"
+SELECTED = claim(of="csi")
+SELECTED["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "gone"}
+ONE_ZONE = storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}])
+EPHEMERAL = {"volumeClaimTemplate": {"spec": claim(of="csi")["spec"]}}
+SCRATCH = pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
+
+CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
+    "no volume is there": (
+        [node("n1"), LOCAL, claim()],
+        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi for claim d/data"},
+    ),
+    "the others of the class are reached by a label": (
+        [node("n1"), LOCAL, claim(), volume("v", on={HOSTNAME: ["n2"]})],
+        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi within reach of kubernetes.io/hostname=n1 for"},
+    ),
+    "the volume is too small": (
+        [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],
+        {"OtherVolume": "Make claim d/data anew for volume v: 10Gi instead of 500Gi"},
+    ),
+    "the volume is for another way of access": (
+        [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
+        {"OtherVolume": "Make claim d/data anew for volume v: ReadWriteOnce instead of ReadWriteMany"},
+    ),
+    "the volume is a block device": (
+        [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
+        {"OtherVolume": "Make claim d/data anew for volume v: volumeMode Block"},
+    ),
+    "the claim selects other volumes": (
+        [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
+        {"OtherVolume": "Make claim d/data anew for volume v: no selector", "CreateVolume": "Create"},
+    ),
+    "the volume's claim is gone": (
+        [node("n1"), LOCAL, claim(), volume("v", held_by="before")],
+        {"ReleaseVolume": "Release volume v, whose claim d/before is gone, for claim d/data"},
+    ),
+    "another class makes volumes": (
+        [node("n1"), LOCAL, CSI, claim()],
+        {"OtherStorageClass": "Make claim d/data anew with class csi instead of local"},
+    ),
+    "a volume is to be bound by hand": (
+        [node("n1"), MANUAL, claim(of="manual"), volume("v", "manual")],
+        {"BindVolume": "Bind volume v to claim d/data", "CreateVolume": "Create"},
+    ),
+    "a volume is not made before the pod is there": (
+        [node("n1"), storage_class("csi", mode="Immediate"), claim(of="csi")],
+        {"WaitForFirstConsumer": "Make StorageClass csi anew with volumeBindingMode WaitForFirstConsumer"},
+    ),
+    "the class is misspelt": (
+        [node("n1"), CSI, claim(of="csi-")],
+        {
+            "CorrectStorageClass": "Make claim d/data anew with class csi instead of csi-, which does not exist",
+            "CreateStorageClass": "Create StorageClass csi-, like csi (provisioner csi.example.com, WaitForFirst",
+        },
+    ),
+    "the pool is too small": (
+        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
+        {
+            "RaiseCapacity": "Add storage to pool kube-system/p of class csi: room for 10Gi instead of 4Gi",
+            "SmallerClaim": "Make claim d/data anew with 4Gi instead of 10Gi",
+        },
+    ),
+    "there is no pool for the zone": (
+        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
+        {"RaiseCapacity": "Add storage of class csi for topology.kubernetes.io/zone=a: room for 10Gi, of which its"},
+    ),
+    "volumes are made elsewhere": (
+        [node("n1"), ONE_ZONE, claim(of="csi")],
+        {"AllowTopology": "Make StorageClass csi anew, so that its volumes are made for topology.kubernetes.io/zone=a"},
+    ),
+    "the volume is made for a node that is gone": (
+        [node("n1"), CSI, SELECTED],
+        {"ForgetSelectedNode": "Do not have the volume of claim d/data made for node gone"},
+    ),
+    "the volume is in another zone": (
+        [node("n1"), CSI, claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
+        {"RemakeClaim": "Make claim d/data anew, so that a volume is found or made where the pod goes"},
+    ),
+    "the volume's label is of another zone": (
+        [node("n1"), MANUAL, claim(of="manual", volume="v"), LABELLED, volume("other", "manual")],
+        {"OtherVolume": "Make claim d/data anew for volume other"},
+    ),
+    "the volume is not there": (
+        [node("n1"), CSI, claim(of="csi", volume="gone")],
+        {"CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data", "RemakeClaim": "Make claim d/data"},
+    ),
+    "the claim is not there": (
+        [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
+        {"CreateClaim": "Create claim d/data of class csi (1Gi, or what the pod needs)"},
+    ),
+    "the claim is misspelt": (
+        [node("n1"), CSI, claim("datas", of="csi")],
+        {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
+    ),
+    "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Make claim d/data anew, which is being"}),
+    "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Make claim d/data anew, whose volume is"}),
+}
+
+
+def summaries(documents: list[Json]) -> dict[str, Remedy]:
+    """By kind, the first of each."""
+    report = found(documents)
+    return {remedy.kinds[0]: remedy for remedy in reversed(report.remedies)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_undone(name: str) -> None:
+    documents, wanted = CASES[name]
+    by_kind = summaries([*documents, ASKED])
+    for kind, begin in wanted.items():
+        assert by_kind[kind].summary.startswith(begin)
+
+
+def test_a_claim_for_a_free_volume() -> None:
+    documents = [node("n1"), LOCAL, volume("v", size="3Gi"), ASKED]
+    (remedy,) = found(documents).remedies
+    assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
+
+
+def test_what_is_left_behind_is_said() -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    assert {each.weakens for each in found([*documents, ASKED]).remedies} == {"what is on volume v stays behind"}
+    documents, _ = CASES["the volume's claim is gone"]
+    released = summaries([*documents, ASKED])["ReleaseVolume"]
+    assert released.weakens == "what d/before left on volume v is handed over"
+
+
+def test_a_claim_that_another_pod_has_stays_as_it_is() -> None:
+    documents, _ = CASES["the volume is in another zone"]
+    near = pod(nodeSelector={ZONE: "a"}, **mounts("data"))
+    assert {each.kinds for each in found([*documents, near]).remedies} == {("RemakeClaim",)}
+    other = [node("far", "b"), pod("other", "far", **mounts("data"))]
+    kinds = {kind for each in found([*documents, near, *other]).remedies for kind in each.kinds}
+    assert kinds == {"OtherSelector", "DropSelector"}
+
+
+def test_two_claims_take_two_changes() -> None:
+    documents = [node("n1"), LOCAL, claim("one"), claim("two"), pod(**mounts("one", "two"))]
+    assert not found(documents).remedies
+    (remedy,) = found(documents, 2).remedies
+    assert remedy.kinds == ("CreateVolume", "CreateVolume")
+
+
+def test_one_change_for_a_volume_that_two_plugins_refuse() -> None:
+    bound = csi_volume("v", "data", on=IN_B)
+    bound["metadata"]["labels"] = {ZONE: "b"}
+    report = found([node("n1"), CSI, claim(of="csi", volume="v"), bound, ASKED])
+    assert [remedy.kinds for remedy in report.remedies] == [("RemakeClaim",)]
+
+
+# -- claims that are made for the pod --------------------------------------------------------------------------------
+
+
+def test_the_claim_of_an_ephemeral_volume() -> None:
+    (remedy,) = found([node("n1"), CSI, SCRATCH]).remedies
+    controller = "let the ephemeral volume controller of kube-controller-manager create claim d/asked-scratch"
+    assert remedy.summary.lower() == controller
+    assert remedy.commands == ()
+
+
+def test_a_claim_of_that_name_which_is_another_s() -> None:
+    (remedy,) = found([node("n1"), CSI, claim("asked-scratch", of="csi"), SCRATCH]).remedies
+    assert remedy.commands == ("kubectl delete pvc -n d asked-scratch",)
+    assert remedy.weakens == "claim d/asked-scratch is deleted"
+
+
+# -- how ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_fixed_is_made_anew() -> None:
+    documents, _ = CASES["the volume is too small"]
+    remedy = summaries([*documents, ASKED])["OtherVolume"]
+    assert remedy.by == "author"
+    first, second = remedy.commands
+    assert first == "kubectl delete pvc -n d data"
+    words = shlex.split(second)
+    assert [*words[:2], *words[3:]] == ["printf", "%s", "|", "kubectl", "apply", "-f", "-"]
+    new = json.loads(words[2])
+    assert new["apiVersion"] == "v1"
+    assert new["metadata"] == {"name": "data", "namespace": "d"}
+    assert new["spec"]["resources"] == {"requests": {"storage": "10Gi"}}
+    assert "status" not in new
+
+
+def test_names_are_quoted() -> None:
+    """A file may call an object anything."""
+    name = "x'; reboot #"
+    documents = [node("n1"), LOCAL, claim(name), volume("v", held_by="before; reboot"), pod(**mounts(name))]
+    made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
+    (create,) = made["CreateVolume"]
+    assert json.loads(shlex.split(create)[2])["metadata"]["name"] == f"{name}-volume"
+    (release,) = made["ReleaseVolume"]
+    assert shlex.split(release) == [
+        *("kubectl", "patch", "pv", "v", "--type=json", "-p"),
+        '[{"op": "remove", "path": "/spec/claimRef"}]',
+    ]
+
+
+def test_a_new_volume_says_what_is_to_be_filled_in() -> None:
+    documents, _ = CASES["the others of the class are reached by a label"]
+    (command,) = summaries([*documents, ASKED])["CreateVolume"].commands
+    spec = json.loads(shlex.split(command)[2])["spec"]
+    assert spec["local"] == {"path": "FILL-IN"}
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}
+    assert spec["nodeAffinity"] == {"required": {"nodeSelectorTerms": [term]}}
