@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kschedctl.studies.remedies.changes import Fix
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.trials import PREEMPTS
 from kschedctl.studies.remedies.ways import (
     claims,
     devices,
@@ -47,8 +48,13 @@ AGAINST: Mapping[str, Sequence[Way]] = {
 
 
 def against(site: Site) -> Iterator[Fix]:
-    """What could be done about the first thing that stands against the site: the rest comes after it."""
-    for refusal in site.refusals()[:1]:
+    """What could be done about the first thing that stands against the site: the rest comes after it.
+
+    About all of it where the pod is to evict others, which may be the ones that stand there first.
+    """
+    refusals = site.refusals()
+    evicts = any(change.kind == PREEMPTS for change in site.trial.changes)
+    for refusal in refusals if evicts else refusals[:1]:
         for way in AGAINST.get(refusal.plugin, ()):
             yield from way(site, refusal)
 

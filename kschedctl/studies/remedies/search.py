@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 
-from kschedctl.studies.remedies.changes import Fix
-from kschedctl.studies.remedies.targets import Site, least_changes, sites
+from kschedctl.api.arrays import Row
+from kschedctl.api.objects import Struct
+from kschedctl.scheduler.facts import AnyFact
+from kschedctl.studies.remedies.changes import Fix, ObjectKey
+from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
 
 Ways = Callable[[Site], Iterable[Fix]]
 """The changes that might help at a site: what they address is the first thing that stands against the node there."""
+Where = tuple[frozenset[Fix], Row | None]
+"""A trial by its changes, and a node in it."""
 MOST_TRIALS = 2000
+MOST_SITES = {1: MOST_SITES_OF_TRIAL, 2: 24, 3: 10}
+"""Size of sets -> on so many nodes they are looked for, the least hopeless first."""
+TOLD_IN_FULL = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"})
+"""The plugins of which a fact that is the same after a change tells that the change did nothing."""
 ADDS = "AddNode"
 
 
@@ -49,53 +58,79 @@ class RemedySearch:
     seconds: float = 5.0
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
+    _options: dict[Where, tuple[Fix, ...]] = field(default_factory=dict)
+    _sites: dict[frozenset[Fix], tuple[Site, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
         """All minimal sets that are wished for."""
         self._until = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
-            seen: set[tuple[frozenset[Fix], int | None]] = set()
+            self._seen: set[Where] = set()
             for site in self._starts(self.trials.base, size):
-                self._extend(site, size, seen)
+                self._extend(site, size)
             if self.wishes.smallest and self.found:
                 break
         return self.found
 
     def _starts(self, trial: RemedyTrial, left: int) -> Iterator[Site]:
-        yield Site(trial, None)
+        """The hopeful nodes; before them, where one change has to do, and else after them, what is about no node."""
+        if left == 1:
+            yield Site(trial, None)
         if trial.cycle is not None:
-            yield from (site for site in sites(trial) if site.row is not None and _hopeful(site, left))
+            hopeful = (site for site in self._sites_of(trial) if site.row is not None and _hopeful(site, left))
+            yield from islice(hopeful, MOST_SITES[len(trial.changes) + left])
+        if left > 1:
+            yield Site(trial, None)
 
-    def _extend(self, site: Site, left: int, seen: set[tuple[frozenset[Fix], int | None]]) -> None:
+    def _sites_of(self, trial: RemedyTrial) -> tuple[Site, ...]:
+        name = frozenset(trial.changes)
+        if name not in self._sites:
+            self._sites[name] = tuple(sites(trial))
+        return self._sites[name]
+
+    def _extend(self, site: Site, left: int) -> None:
         """Try what helps at the site, and what helps further where that is not enough."""
-        here = frozenset(site.trial.changes), site.row
-        if here in seen:
+        where = frozenset(site.trial.changes), site.row
+        if where in self._seen:
             return
-        seen.add(here)
-        for change in (self.everywhere if site.row is None else self.ways)(site):
-            if change in site.trial.changes or not _goes_with(change, site.trial) or not self._wanted(change):
+        self._seen.add(where)
+        for change in self._options_at(site, where):
+            changes = (*site.trial.changes, change)
+            if any(frozenset(known.changes) <= frozenset(changes) for known in self.found):
                 continue
             if self._over():
                 return
-            trial = self.trials.of((*site.trial.changes, change))
+            trial = self.trials.of(changes)
             if trial.works:
                 self._keep(trial)
             elif left > 1 and trial.cycle is not None:
                 for further in self._further(site, trial, left - 1):
-                    self._extend(further, left - 1, seen)
+                    self._extend(further, left - 1)
+
+    def _options_at(self, site: Site, where: Where) -> tuple[Fix, ...]:
+        if where not in self._options:
+            found = (self.everywhere if site.row is None else self.ways)(site)
+            known = site.trial.changes
+            fitting = (each for each in found if each not in known and _goes_with(each, site.trial))
+            self._options[where] = tuple(dict.fromkeys(each for each in fitting if self._wanted(each)))
+        return self._options[where]
 
     def _further(self, site: Site, trial: RemedyTrial, left: int) -> Iterable[Site]:
-        """Where to go on: on the same node; after a change that is about no node on each, new ones among them."""
-        if site.row is None:
+        """Where to go on: on the same node, if the change did anything there, on the one that it adds, else on all."""
+        if site.row is None and trial.changes[-1].kind != ADDS:
             return self._starts(trial, left)
-        further = Site(trial, site.row)
-        return (further,) if _hopeful(further, left) else ()
+        assert trial.cycle is not None
+        known = len(self.trials.scheduler.view.nodes)
+        rows = [site.row] if site.row is not None else [Row(row) for row in range(known, len(trial.cycle.view.nodes))]
+        before = _first(site)
+        further = (Site(trial, row) for row in rows)
+        return [each for each in further if _hopeful(each, left) and (before is None or _first(each) != before)]
 
     def _keep(self, trial: RemedyTrial) -> None:
-        changes = frozenset(trial.changes)
-        if any(frozenset(known.changes) <= changes for known in self.found):
+        """Unless one of its changes is not needed, or others lead to the same."""
+        if any(_objects(known) == _objects(trial) for known in self.found):
             return
-        fewer = [each for each in combinations(trial.changes, len(changes) - 1) if each]
+        fewer = [each for each in combinations(trial.changes, len(trial.changes) - 1) if each]
         if not any(self.trials.of(each).works or (trial.nominated and self.trials.make_room(each)) for each in fewer):
             self.found.append(trial)
 
@@ -122,3 +157,14 @@ def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
 def _hopeful(site: Site, left: int) -> bool:
     """Whether so few changes may clear the node; what else is there may have to make room for an important pod."""
     return any(change.kind == PREEMPTS for change in site.trial.changes) or least_changes(site.refusals()) <= left
+
+
+def _objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
+    """What the changes make of the objects."""
+    return {key: edit.after for key, edit in trial.edits.items()}
+
+
+def _first(site: Site) -> tuple[str, str, AnyFact | None] | None:
+    """The first thing that stands against a node, where its fact tells all changes; None where there is no node."""
+    first = next((each[:3] for each in site.refusals()), None) if site.row is not None else None
+    return first if first is not None and first[0] in TOLD_IN_FULL else None

@@ -23,7 +23,7 @@ ONE_CHANGE = (
 """What one change can clear together: a cordon is a mark and a taint; all the others look at one volume."""
 INDIRECT = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Other changes may clear these besides: which nodes count for them follows from the pod's node selection."""
-MOST_SITES = 60
+MOST_SITES_OF_TRIAL = 60
 """So many nodes are looked at, or one of each case where there are more cases."""
 MOST_LABEL_VALUES = 40
 """A label with more values tells nodes apart one by one, as a host name does; its nodes are one case."""
@@ -102,7 +102,7 @@ def sites(trial: RemedyTrial) -> Iterator[Site]:
         return
     cases = [_nearest(cycle, rows) for rows in _cases(cycle)]
     by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
-    found = [Site(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES, len(cases)))]
+    found = [Site(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
     yield from sorted(found, key=lambda site: least_changes(site.refusals()))
 
 
@@ -148,9 +148,9 @@ def _nearest(cycle: Cycle, rows: Ints) -> list[int]:
     wanted = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
     columns = list(wanted)
     if not columns:
-        return [int(row) for row in rows[:MOST_SITES]]
+        return [int(row) for row in rows[:MOST_SITES_OF_TRIAL]]
     free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
     best = [int(row) for row in rows[free.argmax(axis=0)]]
     least = (free / np.maximum(list(wanted.values()), 1)).min(axis=1)
-    order = rows[np.argsort(-np.minimum(least, 1), kind="stable")[:MOST_SITES]]
+    order = rows[np.argsort(-np.minimum(least, 1), kind="stable")[:MOST_SITES_OF_TRIAL]]
     return list(dict.fromkeys([*best, int(rows[0]), *order.tolist()]))

@@ -76,12 +76,18 @@ def _named(site: Site, key: str) -> list[Position]:
 
 
 def _freeing(site: Site, resource: str, short: int) -> list[Position]:
-    """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first."""
+    """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first.
+
+    None where as many of them as a set has changes do not free enough.
+    """
     view = site.cycle.view
     column = view.resources.get(resource)
     if column is None:
         return []
-    size = {p: int(view.requests[view.pods.info[p], column]) for p in view.pods_on(site.at)}
+    found = [position for position in view.pods_on(site.at) if view.requests[view.pods.info[position], column] > 0]
+    size = {p: int(view.requests[view.pods.info[p], column]) for p in found if _movable(site, p)}
+    if sum(sorted(size.values())[-MOST_MOVED:]) < short:
+        return []
     enough = sorted((p for p, freed in size.items() if freed >= short), key=size.__getitem__)
     less = sorted((p for p, freed in size.items() if 0 < freed < short), key=size.__getitem__, reverse=True)
     return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
