@@ -13,6 +13,7 @@ from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
 from kschedctl.scheduler import cycle, messages
 from kschedctl.scheduler.configuration import feature_gates, plugin_args, validation
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.configuration.strict_decoding import fields_of
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
@@ -106,7 +107,9 @@ def changes() -> Iterator[Varying]:
     for plugin in IN_TREE.values():
         defaults = (_membership(plugin, minor) for minor in MINORS)
         points = (_points(plugin.at(minor)) for minor in MINORS)
-        for what, values in (("whether it is a default plugin", defaults), ("its extension points", points)):
+        args = (_arguments(plugin.at(minor), minor) for minor in MINORS)
+        told = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
+        for what, values in told.items():
             yield Varying("plugin", plugin.name, ByVersion(what, _steps(values)))
     for gate in SPECS:
         yield Varying("gate", gate, ByVersion("stage", _steps(_stage(stage_at(gate, minor)) for minor in MINORS)))
@@ -152,6 +155,13 @@ def _membership(plugin: Declaration, minor: int) -> str:
 def _points(plugin: Declaration | None) -> str:
     """In upstream's order; "" where there is no such plugin."""
     return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+
+
+def _arguments(plugin: Declaration | None, minor: int) -> str:
+    """The fields of its arguments; "" where there is no such plugin."""
+    if plugin is None:
+        return ""
+    return "none" if plugin.args_type is None else ", ".join(fields_of(plugin.args_type, minor))
 
 
 def _stage(stage: Stage) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from kschedctl.api.api_versions import fate
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
@@ -168,6 +169,9 @@ class Collector:
 
     def _manifest(self, document: dict[str, Any], place: Place) -> None:
         self.manifests.append(Manifest(document, place))
+        kind, version = str(document["kind"]), str(document.get("apiVersion"))
+        if said := fate(version, kind):
+            self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
         unknown = check_unknown_fields(document)
         self.warnings += [f'{place}: unknown field "{field}"' for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:

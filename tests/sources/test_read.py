@@ -155,6 +155,16 @@ def test_configuration_among_the_files(tmp_path: Path) -> None:
             load_configuration_file(str(tmp_path / "other.yaml"))
 
 
+def test_manifests_in_a_version_that_went() -> None:
+    """As Kubernetes' deprecated API migration guide has it."""
+    old = [("extensions/v1beta1", "Deployment"), ("batch/v1beta1", "CronJob"), ("apps/v1", "Deployment")]
+    documents = [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} for version, kind in old]
+    assert read(["-"], stdin=bytes_of(*documents)).warnings == (
+        "standard input: document 1: Deployment in apiVersion extensions/v1beta1 was removed in 1.16",
+        "standard input: document 2 (line 2): CronJob in apiVersion batch/v1beta1 was removed in 1.25",
+    )
+
+
 def test_manifests_are_what_no_server_stored() -> None:
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
     result = read(["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}}))

@@ -59,9 +59,11 @@ def test_the_way_back() -> None:
 
 
 def test_plugins_that_came_and_where_they_run() -> None:
-    (became_default,) = of("DynamicResources", "1.33", "1.34", "plugin")
+    became_default, args = of("DynamicResources", "1.33", "1.34", "plugin")
     assert (became_default.before, became_default.after) == ("no", "yes")
-    (scores,) = of("DynamicResources", "1.34", "1.35", "plugin")
+    assert (args.before, args.after) == ("none", "filterTimeout")
+    scores, args = of("DynamicResources", "1.34", "1.35", "plugin")
+    assert (args.what, args.after) == ("its arguments", "filterTimeout, bindingTimeout")
     assert set(scores.after.split(", ")) - set(scores.before.split(", ")) == {"score"}
     (came,) = of("GangScheduling", "1.34", "1.35", "plugin")
     assert (came.before, came.after) == ("no such plugin", "no")

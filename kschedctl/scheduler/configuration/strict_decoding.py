@@ -67,6 +67,12 @@ def fields_not_in(document: object, into: type, minor: int) -> Iterator[tuple[st
     yield from _unknown(document, _type_info(into), "", minor)
 
 
+def fields_of(into: type[msgspec.Struct], minor: int) -> list[str]:
+    """The fields that a document may have in a version."""
+    named = {field.encode_name: None for field in msgspec.structs.fields(into)}
+    return [name for name in named if not any(fields_not_in({name: None}, into, minor))]
+
+
 def _unknown(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
     if isinstance(info, inspect.UnionType):
         for option in info.types:
