@@ -29,8 +29,8 @@ _kschedctl() {
         explain/--as|remedies/--as|lint/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|version/--as) COMPREPLY=(); return ;;
         explain/--as-group|remedies/--as-group|lint/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|version/--as-group) COMPREPLY=(); return ;;
         explain/--request-timeout|remedies/--request-timeout|lint/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
-        explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) _kschedctl_names namespaces; return ;;
-        explain/-l|explain/--selector|remedies/-l|remedies/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
+        explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|lint/-n|lint/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) _kschedctl_names namespaces; return ;;
+        explain/-l|explain/--selector|remedies/-l|remedies/--selector|lint/-l|lint/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|remedies/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
@@ -40,6 +40,8 @@ _kschedctl() {
         remedies/--without) COMPREPLY=(); return ;;
         remedies/-o|remedies/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown patch jsonpath= custom-columns=' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        lint/--severity) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
+        lint/--exclude) COMPREPLY=(); return ;;
         lint/--select) _kschedctl_names rules; return ;;
         lint/--ignore) _kschedctl_names rules; return ;;
         lint/--fail-on|config/--fail-on) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
@@ -66,11 +68,11 @@ _kschedctl() {
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet' ;;
         remedies/*) _kschedctl_names pods; return ;;
-        lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --select --ignore --fail-on --baseline --write-baseline --settings -o --output --color -v --verbose -q --quiet' ;;
+        lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --severity -n --namespace -l --selector --exclude --select --ignore --fail-on --baseline --write-baseline --settings -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         snapshot/-*) words='-o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --feature-gates --kube-version --live --kubeconfig --context' ;;
+        config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
         config/*) COMPREPLY=($(compgen -W 'check view' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
         simulate/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

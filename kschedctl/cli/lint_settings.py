@@ -5,16 +5,31 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.lint.engine import check_rules_exist
 from kschedctl.lint.settings import LintSettings, parse_settings
-from kschedctl.lint.suppression import parse_baseline
+from kschedctl.lint.suppression import PathIgnores, parse_baseline
 from kschedctl.sources.documents.documents import SMALL, parse, read_content
 from kschedctl.sources.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
 OURS = b"[tool.kschedctl"
+
+
+class Project(NamedTuple):
+    """What a project sets, and the folder from which paths in its settings begin."""
+
+    settings: LintSettings
+    folder: Path
+
+
+def path_ignores(project: Project) -> PathIgnores:
+    """Which rules files are exempt from. Raises UsageError for rules that do not exist."""
+    patterns = project.settings.per_path_ignores
+    check_rules_exist(rule for rules in patterns.values() for rule in rules)
+    return PathIgnores(patterns, str(project.folder))
 
 
 def find_settings(folder: Path) -> Path | None:

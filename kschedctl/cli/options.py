@@ -184,7 +184,7 @@ class Output:
     def answer(self, document: Any, exit_code: int = 0) -> Answer:
         """The document, shown as was asked for."""
         wide = self.output.name == "wide"
-        style = Style(_width(wide), self._colored(), wide, self._all_nodes(), self.output.template)
+        style = Style(_width(wide), self._colored(), wide, self._all_nodes(), template=self.output.template)
         return Answer(document, self.output.name, style, exit_code)
 
     def _colored(self) -> bool:

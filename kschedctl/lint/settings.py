@@ -22,7 +22,9 @@ SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """``select`` and ``ignore`` are ids of rules or patterns of them; ``severity`` overrides that of rules.
 
-    ``kube_version``: the version of Kubernetes that files are linted for, where no other is asked for.
+    ``exclude``: patterns of paths that are not read; ``per_path_ignores``: patterns of paths -> ids of rules that are
+    not reported there; paths begin at the folder of the settings. ``kube_version``: the version of Kubernetes that
+    files are linted for, where no other is asked for.
     """
 
     select: tuple[str, ...] = ()
@@ -30,6 +32,8 @@ class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
     fail_on: Severity = Severity.WARNING
     baseline: str | None = None
     severity: dict[str, Severity] = {}
+    exclude: tuple[str, ...] = ()
+    per_path_ignores: dict[str, tuple[str, ...]] = {}
     kube_version: str | None = None
 
 

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.errors import InputError
+from kschedctl.lint.path_patterns import path_matches
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.findings import Finding
 
 ANNOTATION = "kschedctl/ignore"
 BASELINE_KIND = "LintBaseline"
+STDIN_NAME = "<stdin>"
 
 
 class Ignore(NamedTuple):
@@ -55,6 +57,20 @@ def annotation_of(subject: Subject) -> str:
 def reason_to_ignore(rule: str, subject: Subject) -> str:
     """The reason for which an annotation of the object silences a rule, empty when none does."""
     return next((i.reason for i in ignores(annotation_of(subject)) if i.reason and matches(rule, i.patterns)), "")
+
+
+class PathIgnores(NamedTuple):
+    """Rules that files are exempt from: patterns of paths, from the folder of the settings -> patterns of rules."""
+
+    patterns: Mapping[str, tuple[str, ...]] = {}
+    base: str = ""
+
+    def pattern(self, finding: Finding) -> str:
+        """The pattern of paths that silences a finding, empty when none does."""
+        if not finding.file or finding.file == STDIN_NAME:
+            return ""
+        silencing = (path for path, rules in self.patterns.items() if matches(finding.rule, rules))
+        return next((path for path in silencing if path_matches(finding.file, path, self.base)), "")
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:

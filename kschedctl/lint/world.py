@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kschedctl.api import objects as api
@@ -67,12 +68,16 @@ class World:
         manifests: Iterable[tuple[Mapping[str, Any], Located]],
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
+        namespace: str = "",
     ) -> World:
-        """Manifests, and the cluster that they go to; ``gates`` where there is none."""
+        """Manifests, and the cluster that they go to; ``gates`` where there is none.
+
+        ``namespace``: where objects go that name none, if that is known.
+        """
         workloads: list[Workload] = []
         items: dict[str, list[Item]] = defaultdict(list)
         invalid: list[Problem] = []
-        subjects = [_subject(document, place) for document, place in manifests if document.get("kind")]
+        subjects = [_subject(document, place, namespace) for document, place in manifests if document.get("kind")]
         for subject in subjects:
             try:
                 if (workload := workload_of(subject)) is not None:
@@ -99,6 +104,14 @@ class World:
             for kind in TYPED
         }
         return cls(tuple(cluster_workloads(cluster)), items, cluster, gates=_gates_of(cluster))
+
+    @property
+    def objects(self) -> Iterator[Subject]:
+        """Whatever is linted."""
+        if self.subjects:
+            return iter(self.subjects)
+        items = (item.subject for of_kind in self.items.values() for item in of_kind)
+        return chain((workload.subject for workload in self.workloads), items)
 
     @cached_property
     def validation_options(self) -> ValidationOptions:
@@ -191,12 +204,12 @@ def _gates_of(cluster: Cluster) -> FeatureGates:
     return FeatureGates(cluster.kube_version, cluster.feature_gates)
 
 
-def _subject(document: Mapping[str, Any], place: Located) -> Subject:
+def _subject(document: Mapping[str, Any], place: Located, otherwise: str) -> Subject:
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     kind = str(document["kind"])
     name = str(metadata.get("name") or metadata.get("generateName") or "")
-    namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or "")
+    namespace = "" if kind in UNSCOPED else str(metadata.get("namespace") or otherwise)
     return Subject(kind, name, namespace, document, place)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from kschedctl.render.printable import printable
@@ -10,14 +11,15 @@ from kschedctl.reports.findings import Finding, Findings
 
 def to_junit(report: Findings) -> str:
     """Notes are passed tests with an output, errors and warnings failures; without findings one test passes."""
-    root = ElementTree.Element("testsuites", _counts(report.findings) | {"name": "kschedctl lint"})
+    tests = report.findings or (None,)
+    root = ElementTree.Element("testsuites", _counts(tests) | {"name": "kschedctl lint"})
     for file in dict.fromkeys(finding.file for finding in report.findings):
         found = [finding for finding in report.findings if finding.file == file]
         suite = ElementTree.SubElement(root, "testsuite", _counts(found) | {"name": printable(file) or "cluster"})
         for finding in found:
             _case(suite, finding)
     if not report.findings:
-        suite = ElementTree.SubElement(root, "testsuite", _counts([None]) | {"name": "kschedctl lint"})
+        suite = ElementTree.SubElement(root, "testsuite", _counts(tests) | {"name": "kschedctl lint"})
         ElementTree.SubElement(suite, "testcase", {"classname": "kschedctl.lint", "name": "nothing found", "time": "0"})
     ElementTree.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
@@ -39,10 +41,10 @@ def _case(suite: ElementTree.Element, finding: Finding) -> None:
         ElementTree.SubElement(element, "failure", failure).text = _lines(text)
 
 
-def _counts(findings: object) -> dict[str, str]:
-    found = list(findings)  # type: ignore[call-overload]
-    failed = sum(finding is not None and finding.severity != "note" for finding in found)
-    return {"tests": str(len(found)), "failures": str(failed), "errors": "0"}
+def _counts(tests: Sequence[Finding | None]) -> dict[str, str]:
+    """``None``: the test that passes."""
+    failed = sum(finding is not None and finding.severity != "note" for finding in tests)
+    return {"tests": str(len(tests)), "failures": str(failed), "errors": "0"}
 
 
 def _lines(text: str) -> str:

@@ -113,13 +113,14 @@ Page = tuple[Block, ...]
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
-    ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``.
+    ``fixes``: what to do about each finding. ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``.
     """
 
     width: int = 110
     color: bool = False
     wide: bool = False
     all_nodes: bool = False
+    fixes: bool = False
     template: str = ""
 
     @property

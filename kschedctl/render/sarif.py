@@ -18,7 +18,8 @@ def to_sarif(report: Findings) -> str:
     index = {rule.id: i for i, rule in enumerate(report.rules)}
     results = [_result(finding, index) for finding in report.findings]
     for suppressed in report.suppressed:
-        silenced = {"suppressions": [{"kind": "inSource", "justification": suppressed.reason}]}
+        kind = "external" if suppressed.in_settings else "inSource"
+        silenced = {"suppressions": [{"kind": kind, "justification": suppressed.reason}]}
         results.append(_result(suppressed.finding, index) | silenced)
     driver = {
         "name": "kschedctl",

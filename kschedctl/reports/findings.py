@@ -40,14 +40,18 @@ class Finding(Document, frozen=True):
 
 
 class Suppressed(Document, frozen=True):
-    """A finding that an annotation silenced, and the reason given there."""
+    """A finding that was silenced, and the reason: that of an annotation, or the path in the settings."""
 
     finding: Finding
     reason: str
+    in_settings: bool = False
 
 
 class Findings(Document, frozen=True):
-    """``findings`` by file, line and rule. ``checked``: how many objects; ``known``: findings that the baseline has."""
+    """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
+
+    Left out are ``known`` findings, which the baseline has, and those ``below`` the severity that was asked for.
+    """
 
     checked: int
     rules_run: int
@@ -55,6 +59,7 @@ class Findings(Document, frozen=True):
     rules: tuple[FoundRule, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     known: int = 0
+    below: int = 0
     unknown: tuple[UnknownKind, ...] = ()
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"

@@ -52,6 +52,9 @@ REPORTS = {
         known=1,
         tool_version="1.0",
     ),
+    "silenced by settings": Findings(
+        checked=1, rules_run=90, suppressed=(Suppressed(finding(), "settings: legacy/*", in_settings=True),)
+    ),
     "in a cluster": Findings(checked=3, rules_run=90, findings=(finding(file="", line=0, column=0),)),
     "hostile": Findings(
         checked=1,
@@ -88,9 +91,21 @@ def test_junit_follows_the_schema(report: Findings) -> None:
     xmlschema.XMLSchema(str(GOLDEN / "junit-10.xsd")).validate(to_junit(report))
 
 
+def test_what_settings_silence_is_not_in_the_source() -> None:
+    (result,) = json.loads(to_sarif(REPORTS["silenced by settings"]))["runs"][0]["results"]
+    assert result["suppressions"] == [{"kind": "external", "justification": "settings: legacy/*"}]
+
+
 def test_junit_counts() -> None:
     suites = ElementTree.fromstring(to_junit(REPORTS["one of each"]))
     assert [suites.get(name) for name in ("tests", "failures", "errors")] == ["3", "2", "0"]
+
+
+def test_junit_of_a_clean_run_counts_the_test_that_passes() -> None:
+    root = ElementTree.fromstring(to_junit(REPORTS["nothing"]))
+    assert len(root.findall("testsuite/testcase")) == 1
+    for counting in (root, *root):
+        assert (counting.get("tests"), counting.get("failures")) == ("1", "0")
 
 
 @reports

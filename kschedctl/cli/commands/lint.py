@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,16 +16,17 @@ import kschedctl
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
-from kschedctl.cli.lint_settings import find_settings, read_baseline, read_settings
+from kschedctl.cli.lint_filters import LintFilters
+from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, rule_named
 from kschedctl.lint.engine import lint as run
+from kschedctl.lint.reporting import Reporting
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
-from kschedctl.lint.settings import LintSettings
 from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings
@@ -70,7 +71,7 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Which:
+class Which(LintFilters):
     """Which rules, and which findings to report."""
 
     select: Annotated[
@@ -105,9 +106,11 @@ class Shown:
     ] = Color.AUTO
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
+    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Show what to do about each finding too.")] = False
 
     def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
-        return Output(self.output, color=self.color).answer(document, exit_code)
+        answer = Output(self.output, color=self.color).answer(document, exit_code)
+        return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
 
 
 @with_options
@@ -137,19 +140,20 @@ def lint(
     settings = read_settings(settings_file)
     if not (source.snapshot or around.is_live(source)):
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
-    world = _world([*source.filename, *words], source, around.cluster(source))
-    return _findings(world, which, shown, settings, settings_file)
+    project = Project(settings, settings_file.parent if settings_file else Path.cwd())
+    manifests = _manifests([*source.filename, *words], source.recursive, which, project)
+    world = _world(manifests, source, around.cluster(source), which.namespace or "")
+    return _findings(world, which, shown, project)
 
 
-def _findings(
-    world: World, which: Which, shown: Shown, settings: LintSettings, settings_file: Path | None
-) -> Answer | int:
+def _findings(world: World, which: Which, shown: Shown, project: Project) -> Answer | int:
     check_output_files(which.write_baseline)
+    settings = project.settings
     rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
-    baseline = which.baseline
-    if baseline is None and settings.baseline and settings_file and which.write_baseline is None:
-        baseline = str(settings_file.parent / settings.baseline)
-    report = signed(run(world, rules, settings.severity, read_baseline(baseline) if baseline else None))
+    reporting = Reporting(
+        settings.severity, which.severity or Severity.NOTE, _baseline(which, project), path_ignores(project)
+    )
+    report = signed(run(world, rules, reporting, which.scope))
     if which.write_baseline is not None:
         write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
@@ -162,24 +166,35 @@ def signed(report: Findings) -> Findings:
     return altered(report, tool_version=kschedctl.__version__)
 
 
-def _world(paths: list[str], source: Source, cluster: Cluster | None) -> World:
-    if not paths:
+def _baseline(which: Which, project: Project) -> Counter[str]:
+    """The one that is named, else that of the settings, unless one is written."""
+    if which.baseline is not None:
+        return read_baseline(which.baseline)
+    if project.settings.baseline and which.write_baseline is None:
+        return read_baseline(str(project.folder / project.settings.baseline))
+    return Counter()
+
+
+def _world(manifests: list[LocatedObject] | None, source: Source, cluster: Cluster | None, namespace: str) -> World:
+    if manifests is None:
         if cluster is None:
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
         return World.of_cluster(cluster)
-    manifests = list(_manifests(paths, source.recursive))
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
     if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
         objects = (manifest.value for manifest in manifests)
         cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
-    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster, gates)
+    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster, gates, namespace)
 
 
-def _manifests(paths: list[str], recursive: bool) -> Iterator[LocatedObject]:
-    for file in find_files(paths, recursive).files:
-        yield from read_manifests(file if file == STDIN else _relative(file))
+def _manifests(paths: list[str], recursive: bool, which: Which, project: Project) -> list[LocatedObject] | None:
+    """None where no path is given."""
+    if not paths:
+        return None
+    kept = which.kept(find_files(paths, recursive).files, project)
+    return [each for file in kept for each in read_manifests(file if file == STDIN else _relative(file))]
 
 
 def _relative(file: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import TypeVar
+
 from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
 from kschedctl.reports.findings import LEVELS, Finding, Findings
 from kschedctl.reports.unknown import reasons
 
+Shown = TypeVar("Shown")
 TONES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
 
 def findings_page(report: Findings, style: Style) -> Page:
-    """One table a file (objects of a cluster together), the gravest tone for errors."""
+    """One table a file (objects of a cluster together), those with the gravest findings first; then counts by rule."""
     blocks: list[object] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         rows = tuple(_row(finding, style) for finding in report.findings if finding.file == file)
@@ -18,6 +22,7 @@ def findings_page(report: Findings, style: Style) -> Page:
     if style.wide and report.suppressed:
         ignored = tuple((s.finding.object, s.finding.rule, s.reason) for s in report.suppressed)
         blocks += section("Ignored", Table((Column("object"), Column("rule", keep=True), Column("reason")), ignored))
+    blocks += _by_rule(report)
     unknown = f"some rules could not tell: {reasons(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     return (*blocks, *doubts, paragraph(*_summary(report)))  # type: ignore[arg-type]
@@ -25,14 +30,33 @@ def findings_page(report: Findings, style: Style) -> Page:
 
 def _columns(style: Style) -> tuple[Column, ...]:
     columns = (Column("line", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("object"))
-    return (*columns, Column("problem"), *((Column("field"), Column("fix")) if style.wide else ()))
+    return (*columns, Column("problem"), *_more(Column("field"), Column("fix"), style))
+
+
+def _more(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
+    """Columns that not everybody wants."""
+    return (field, fix) if style.wide else (fix,) if style.fixes else ()
+
+
+def _by_rule(report: Findings) -> Page:
+    """Where some rule has found more than one thing: how often each did, and what it is about."""
+    if len(report.findings) == len(report.rules):
+        return ()
+    often = Counter((finding.severity, finding.rule) for finding in report.findings)
+    summary = {rule.id: rule.summary for rule in report.rules}
+    rows = tuple(
+        (str(often[severity, rule]), Marked(severity, TONES[severity]), rule, summary.get(rule, ""))
+        for severity, rule in sorted(often, key=lambda each: (LEVELS.index(each[0]), -often[each], each[1]))
+    )
+    columns = Column("findings", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("about")
+    return section("By rule", Table(columns, rows))
 
 
 def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
     line = f"{finding.line}:{finding.column}" if finding.line else ""
     severity = Marked(finding.severity, TONES[finding.severity])
     row: tuple[Cell, ...] = (line, severity, finding.rule, finding.object, finding.message)
-    return (*row, finding.path, finding.fix) if style.wide else row
+    return (*row, *_more(finding.path, finding.fix, style))
 
 
 def _summary(report: Findings) -> list[Cell]:
@@ -46,6 +70,7 @@ def _summary(report: Findings) -> list[Cell]:
     ]
     aside = [f"{len(report.suppressed)} ignored"] if report.suppressed else []
     aside += [f"{report.known} in the baseline"] if report.known else []
+    aside += [f"{report.below} less grave"] if report.below else []
     return [*parts, checked, *([f"({', '.join(aside)})"] if aside else [])]
 
 

@@ -1,0 +1,85 @@
+"""Makes the document of problems: which of them are reported, how grave they are, and in which order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kschedctl.lint.rule import Rule, Severity
+from kschedctl.lint.subject import Problem, path_text
+from kschedctl.lint.suppression import PathIgnores, new_findings, reason_to_ignore
+from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """``severities`` overrides those of rules; nothing less grave than ``least`` is reported, nor what is known."""
+
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    least: Severity = Severity.NOTE
+    baseline: Counter[str] = field(default_factory=Counter)
+    path_ignores: PathIgnores = field(default_factory=PathIgnores)
+
+    def severity(self, rule: Rule) -> Severity:
+        return self.severities.get(rule.id, rule.severity)
+
+
+EVERYTHING = Reporting()
+
+
+def report_of(found: Iterable[tuple[Rule, Problem]], checked: int, reporting: Reporting = EVERYTHING) -> Findings:
+    """The document of these problems, less those that are silenced or known already."""
+    findings: list[Finding] = []
+    suppressed: list[Suppressed] = []
+    rules: dict[str, Rule] = {}
+    for rule, problem in found:
+        finding = _finding(rule, reporting.severity(rule), problem)
+        rules[rule.id] = rule
+        if reason := reason_to_ignore(rule.id, problem.subject):
+            suppressed.append(Suppressed(finding, reason))
+        elif pattern := reporting.path_ignores.pattern(finding):
+            suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
+        else:
+            findings.append(finding)
+    findings.sort(key=_gravest_first)
+    new = new_findings(findings, reporting.baseline)
+    shown = tuple(f for f in new if Severity(f.severity).rank <= reporting.least.rank)
+    fired = {finding.rule for finding in shown}
+    return Findings(
+        checked=checked,
+        rules_run=0,
+        findings=shown,
+        rules=tuple(_found_rule(rule, reporting.severity(rule)) for rule in rules.values() if rule.id in fired),
+        suppressed=tuple(suppressed),
+        known=len(findings) - len(new),
+        below=len(new) - len(shown),
+    )
+
+
+def _gravest_first(f: Finding) -> tuple[object, ...]:
+    return Severity(f.severity).rank, f.file, f.line, f.column, f.object, f.rule, f.path
+
+
+def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
+    subject, path = problem.subject, path_text(problem.path)
+    line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
+    file = subject.place.file if subject.place else ""
+    identity = "\n".join((rule.id, file, str(subject), path))
+    return Finding(
+        rule=rule.id,
+        severity=severity,
+        object=str(subject),
+        path=path,
+        message=problem.message,
+        fix=problem.fix or rule.fix,
+        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        file=file,
+        line=line,
+        column=column,
+    )
+
+
+def _found_rule(rule: Rule, severity: Severity) -> FoundRule:
+    return FoundRule(rule.id, severity, rule.summary, rule.why, rule.fix, rule.source)

@@ -1,0 +1,55 @@
+"""Which objects findings are reported of: those of a namespace, or with some labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kschedctl.api.labels import Selector
+from kschedctl.lint.subject import Subject
+from kschedctl.lint.world import World
+
+
+@dataclass(frozen=True)
+class LintScope:
+    """The whole world is looked at; what is told is of the ``namespace``, and of objects that the selector matches.
+
+    Objects without a namespace are in none.
+    """
+
+    namespace: str = ""
+    selector: Selector | None = None
+
+    def of(self, world: World) -> Callable[[Subject], bool]:
+        """Whether findings of an object of the world are told."""
+        if self.selector is None:
+            return self._in_namespace
+        labels = _labels_of_pods(world)
+        return lambda subject: self._in_namespace(subject) and self._selected([_own_labels(subject), labels[subject]])
+
+    def _in_namespace(self, subject: Subject) -> bool:
+        return self.namespace in ("", subject.namespace)
+
+    def _selected(self, labels: list[Mapping[str, str]]) -> bool:
+        return any(self.selector.matches(each) for each in labels) if self.selector else True
+
+
+ALL_OBJECTS = LintScope()
+
+
+def _labels_of_pods(world: World) -> Mapping[Subject, Mapping[str, str]]:
+    """Of workloads those of their pods, of a cluster's other objects their own."""
+    found: dict[Subject, Mapping[str, str]] = defaultdict(dict)
+    for item in (item for items in world.items.values() for item in items if not item.subject.document):
+        found[item.subject] = item.value.metadata.labels
+    return found | {workload.subject: workload.labels for workload in world.workloads}
+
+
+def _own_labels(subject: Subject) -> Mapping[str, str]:
+    """Those of its manifest that are text, as all are that the API takes."""
+    found: Any = subject.document
+    for step in ("metadata", "labels"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, Mapping) else {}
