@@ -78,7 +78,8 @@ def remedies(
     inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
     asked = _asked(inquiry, source, scope, words)
     if len(asked) == 1:
-        report = remedies_of(asked[0], wishes)
+        with bars() as shown:
+            report = remedies_of(asked[0], wishes, shown.begin("trying remedies", 0))
         return view.answer(report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided))
     if words:
         raise UsageError(f"these are {len(asked):,} different pods", hint="name one of them, or none for all of them")

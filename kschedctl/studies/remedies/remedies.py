@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
@@ -31,8 +33,10 @@ def remedies(cluster: Cluster, pod: PodReference, wishes: RemedyWishes = RemedyW
     return remedies_of(stand_in_of(Scheduler(cluster), pod), wishes)
 
 
-def remedies_of(asked: StandIn, wishes: RemedyWishes = RemedyWishes()) -> Remedies:
-    """The same of a pod, or of the one that stands for a workload."""
+def remedies_of(
+    asked: StandIn, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+) -> Remedies:
+    """The same of a pod, or of the one that stands for a workload; ``progress`` is told of each set that is tried."""
     report = explain_pod(asked.scheduler, asked.pod)
     found = Remedies(
         pod=report.pod,
@@ -46,7 +50,7 @@ def remedies_of(asked: StandIn, wishes: RemedyWishes = RemedyWishes()) -> Remedi
     )
     if not _may_help(report, asked):
         return found
-    search, best = searched(asked, wishes)
+    search, best = searched(asked, wishes, progress)
     return replace(
         found,
         remedies=tuple(remedy_of(each, search.trials.key, asked.workload) for each in best),
@@ -72,9 +76,11 @@ def _may_help(report: Explanation, asked: StandIn) -> bool:
     return helped and asked.pod.metadata.deletion_timestamp is None
 
 
-def searched(asked: StandIn, wishes: RemedyWishes) -> tuple[RemedySearch, list[Ranked]]:
+def searched(
+    asked: StandIn, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+) -> tuple[RemedySearch, list[Ranked]]:
     """The search when it is over, and what it found in order."""
-    search = RemedySearch(Trials(asked.scheduler, as_read(asked)), against, everywhere, wishes)
+    search = RemedySearch(Trials(asked.scheduler, as_read(asked)), against, everywhere, wishes, progress=progress)
     return search, ranked(search.run())
 
 

@@ -49,13 +49,17 @@ class RemedyWishes:
 
 @dataclass
 class RemedySearch:
-    """``everywhere``: changes that do not depend on a node. ``exhausted``: nothing was left out for want of time."""
+    """``everywhere``: changes that do not depend on a node. ``progress`` is told of each set that is tried.
+
+    ``exhausted``: nothing was left out, neither for want of time nor as there are too many sorts of nodes.
+    """
 
     trials: Trials
     ways: Ways
     everywhere: Ways
     wishes: RemedyWishes
     seconds: float = 5.0
+    progress: Callable[[int], None] = lambda _: None
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
     _options: dict[Where, tuple[Fix, ...]] = field(default_factory=dict)
@@ -79,6 +83,7 @@ class RemedySearch:
         if trial.cycle is not None:
             hopeful = (site for site in self._sites_of(trial) if site.row is not None and _hopeful(site, left))
             yield from islice(hopeful, MOST_SITES[len(trial.changes) + left])
+            self.exhausted &= next(hopeful, None) is None
         if left > 1:
             yield Site(trial, None)
 
@@ -101,6 +106,7 @@ class RemedySearch:
             if self._over():
                 return
             trial = self.trials.of(changes)
+            self.progress(1)
             if trial.works:
                 self._keep(trial)
             elif left > 1 and trial.cycle is not None:
