@@ -30,6 +30,8 @@ from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import said
 
 TRIED_OF_EACH = 3
+GUESSED = 10
+"""So many pods a node takes, to guess what to try first."""
 MOST_MORE = 64
 """So many nodes are added at most."""
 SEARCHED, SIMULATED = 15.0, 30.0
@@ -132,9 +134,11 @@ class GreedyChoice:
         return sum(key in self.rest.waiting for key in proposal.hopes)
 
     def _promising(self, left: int) -> list[Proposal]:
-        """Those that may help pods that still wait, those for most of them first."""
+        """Those that may help pods that still wait; first those that may help most, as a node takes only so many."""
         small = (each for each in self.proposals if len(each.remedy.trial.changes) <= left and self._hoped(each))
-        return sorted(small, key=self._hoped, reverse=True)
+        return sorted(
+            small, key=lambda each: min(self._hoped(each), GUESSED * len(each.remedy.trial.opens)), reverse=True
+        )
 
     def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
         """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
