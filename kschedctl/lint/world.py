@@ -172,6 +172,16 @@ class World:
 
     def selected(self, namespace: str, selector: Selector) -> list[Workload]:
         """The linted workloads of a namespace whose pods a selector matches."""
+        if (namespace, selector) not in self._selected:
+            self._selected[namespace, selector] = self._matching(namespace, selector)
+        return self._selected[namespace, selector]
+
+    @cached_property
+    def _selected(self) -> dict[tuple[str, Selector], list[Workload]]:
+        """What was looked up: many select the same."""
+        return {}
+
+    def _matching(self, namespace: str, selector: Selector) -> list[Workload]:
         fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
         if fixed is None:
             candidates = self.by_namespace.get(namespace, [])

@@ -78,7 +78,8 @@ def golden(family: str) -> list[str]:
 @cache
 def manifests() -> list[str]:
     charts = [*(TESTS / "lint" / "charts").glob("*.yaml"), *(PACKAGE / "lint" / "examples").glob("*.yaml")]
-    return [path.read_text() for path in sorted(charts)]
+    texts = [path.read_text() for path in sorted(charts)]
+    return [text.partition("# bad\n")[2] or text for text in texts]  # what an example says of itself is no YAML
 
 
 @cache

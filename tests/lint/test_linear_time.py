@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from time import process_time
 
 import pytest
 
+from kschedctl.cli.main import main
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.positions import read_manifests
 
@@ -62,6 +64,59 @@ def test_a_mebibyte_of_the_same(name: str, head: str, tmp_path: Path) -> None:
             found[-1].locate(("a",))
     except InputError:
         pass
+    assert process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize("command", [("lint",), ("config", "check")], ids=" ".join)
+@pytest.mark.parametrize(
+    "name", ["hashes", "spaces", "markers", "ends", "percents", "double quotes", "anchors", "keys"]
+)
+def test_commands_end(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(PATTERNS[name] * (SIZE // len(PATTERNS[name])))
+    began = process_time()
+    assert main([*command, str(file), "-q"]) in (0, 1, 2)
+    assert process_time() - began < SECONDS
+
+
+ALIKE = """\
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web%d}
+spec: {minAvailable: 50%%, selector: {matchLabels: {app: web}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web%d}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}
+      containers: [{name: c, image: a}]
+"""
+
+
+def test_many_that_select_each_other(tmp_path: Path) -> None:
+    """A thousand budgets and workloads with the same labels: a million pairs."""
+    file = tmp_path / "m.yaml"
+    file.write_text("".join(ALIKE % (i, i) for i in range(1000)))
+    began = process_time()
+    assert main(["lint", str(file), "-o", "json"]) == 1
+    assert process_time() - began < SECONDS
+
+
+def test_many_findings_on_one_line(tmp_path: Path) -> None:
+    """JSON without line ends: where each field stands is not counted from the start."""
+    containers = [{"name": f"c{i}", "image": "a", "resources": {"requests": {"cpu": "x"}}} for i in range(8000)]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": containers}}
+    file = tmp_path / "m.json"
+    file.write_text(json.dumps(pod))
+    began = process_time()
+    assert main(["lint", str(file), "-o", "json"]) == 1
     assert process_time() - began < SECONDS
 
 

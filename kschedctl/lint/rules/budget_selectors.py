@@ -11,14 +11,15 @@ from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 
+_MOST_NAMED = 5
+
 
 def overlap(world: World) -> Iterator[Problem]:
     for workload, names in _budgets_of(world).items():
         if len(names) > 1:
-            message = (
-                f"{len(names)} budgets select its pods ({', '.join(sorted(names))}): "
-                "the eviction API refuses all of them"
-            )
+            more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+            named = ", ".join(sorted(names)[:_MOST_NAMED]) + more
+            message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
             yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
 
 

@@ -41,13 +41,11 @@ def zero_disruptions(world: World) -> Iterator[Problem]:
 def over_autoscaler_minimum(world: World) -> Iterator[Problem]:
     for subject, budget, workloads in covered(world):
         wanted = budget.spec.min_available
-        for workload in workloads:
-            if isinstance(wanted, int) and workload.most is not None and workload.at_least <= wanted < workload.at_most:
-                message = (
-                    f"minAvailable {wanted}, but the autoscaler goes down to {workload.at_least}: then "
-                    "nothing can be evicted"
-                )
-                yield subject.problem(("spec", "minAvailable"), message)
+        fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
+        autoscaled = any(workload.most is not None for workload in workloads)
+        if isinstance(wanted, int) and autoscaled and fewest <= wanted < most:
+            message = f"minAvailable {wanted}, but the autoscaler goes down to {fewest}: then nothing can be evicted"
+            yield subject.problem(("spec", "minAvailable"), message)
 
 
 def percent_rounding(world: World) -> Iterator[Problem]:
@@ -55,11 +53,11 @@ def percent_rounding(world: World) -> Iterator[Problem]:
         percent = budget.spec.min_available
         if not isinstance(percent, str) or percent == "100%":
             continue
-        for workload in workloads:
-            count = workload.at_least
-            if workload.kind in SERVING and count and scaled(percent, count, up=True) >= count:
-                message = f"{percent} of {count} rounds up to {count}: no pod of {workload.subject} may be evicted"
-                yield subject.problem(("spec", "minAvailable"), message)
+        count = sum(workload.at_least for workload in workloads)
+        if all(w.kind in SERVING for w in workloads) and count and scaled(percent, count, up=True) >= count:
+            whose = f"{workloads[0].subject}" + (f" and {len(workloads) - 1:,} more" if len(workloads) > 1 else "")
+            message = f"{percent} of {count} rounds up to {count}: no pod of {whose} may be evicted"
+            yield subject.problem(("spec", "minAvailable"), message)
 
 
 def unhealthy_policy(world: World) -> Iterator[Problem]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 
+from kschedctl.api.labels import Selector
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread_cluster import hard_spreads
 from kschedctl.lint.rules.spread_fields import HARD, constraints
 from kschedctl.lint.subject import Problem, Subject
-from kschedctl.lint.workload import compiled
+from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+
+_encode = msgspec.json.Encoder().encode
 
 
 def builtin_default_ineffective(world: World) -> Iterator[Problem]:
@@ -67,13 +71,15 @@ def _zones_of_storage(world: World) -> set[str]:
 
 
 def inconsistent_group(world: World) -> Iterator[Problem]:
+    groups: dict[tuple[str, Selector], list[Workload]] = {}
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
         if selector is None or not workload.selected_by(selector):
             continue
-        for other in world.selected(workload.namespace, selector):
-            if other is workload:
-                continue
+        group = workload.namespace, selector
+        if group not in groups:
+            groups[group] = _one_of_each(world.selected(*group))
+        for other in groups[group]:
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:
                 message = (
@@ -82,6 +88,14 @@ def inconsistent_group(world: World) -> Iterator[Problem]:
                 )
                 yield workload.problem(path, message)
                 break
+
+
+def _one_of_each(workloads: list[Workload]) -> list[Workload]:
+    """The first workload with each list of constraints: what is true of it is true of the others."""
+    found: dict[bytes, Workload] = {}
+    for workload in workloads:
+        found.setdefault(_encode(workload.spec.topology_spread_constraints), workload)
+    return list(found.values())
 
 
 def already_violated(world: World) -> Iterator[Problem]:

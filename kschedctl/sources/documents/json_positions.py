@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
 from kschedctl.sources.documents.json_documents import skip_space
@@ -28,8 +31,12 @@ class JsonPositions:
             if found is None:
                 break
             start, at = found
-        line_start = self._text.rfind("\n", 0, start) + 1
-        return self._text.count("\n", 0, start) + 1, start - line_start + 1
+        line = bisect_right(self._line_starts, start)
+        return line, start - self._line_starts[line - 1] + 1
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(end.end() for end in re.finditer("\n", self._text))]
 
     def _document(self, number: int) -> int:
         """Where the document of this number, from 1, begins."""
