@@ -38,6 +38,14 @@ class ChangedNodes(NodeColumns):
         return tuple(node for node in found if node is not None)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A node that is changed keeps its name."""
+        known = self._of.names
+        if not self._more:
+            return known
+        return (*known, *(node.metadata.name for row, node in self._new.items() if row >= len(known)))
+
+    @cached_property
     def unschedulable(self) -> Bools:
         found = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
         for row, node in self._new.items():

@@ -101,7 +101,8 @@ class Listers:
         self.classes: dict[str, StorageClass] = objects.index("storage classes", _stored_classes, "StorageClass")
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
-        self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(nodes.names, found), "CSINode", of=(nodes,))
+        names = nodes.names
+        self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(names, found), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
         """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""

@@ -9,7 +9,7 @@ from itertools import combinations, islice
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.facts import AnyFact
+from kschedctl.scheduler.facts import AnyFact, Insufficient
 from kschedctl.studies.remedies.changes import Fix, ObjectKey
 from kschedctl.studies.remedies.targets import MOST_SITES_OF_TRIAL, Site, least_changes, sites
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
@@ -23,6 +23,7 @@ MOST_SITES = {1: MOST_SITES_OF_TRIAL, 2: 24, 3: 10}
 """Size of sets -> on so many nodes they are looked for, the least hopeless first."""
 TOLD_IN_FULL = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"})
 """The plugins of which a fact that is the same after a change tells that the change did nothing."""
+OF_A_RESOURCE = frozenset({"LowerRequest", "DropRequest"})
 ADDS = "AddNode"
 
 
@@ -103,6 +104,8 @@ class RemedySearch:
             changes = (*site.trial.changes, change)
             if any(frozenset(known.changes) <= frozenset(changes) for known in self.found):
                 continue
+            if not _may_do(change, site, left):
+                continue
             if self._over():
                 return
             trial = self.trials.of(changes)
@@ -163,6 +166,15 @@ def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
 def _hopeful(site: Site, left: int) -> bool:
     """Whether so few changes may clear the node; what else is there may have to make room for an important pod."""
     return any(change.kind == PREEMPTS for change in site.trial.changes) or least_changes(site.refusals()) <= left
+
+
+def _may_do(change: Fix, site: Site, left: int) -> bool:
+    """Whether the change may be one of so many that clear the node: less of a resource is of no use to another."""
+    if change.kind not in OF_A_RESOURCE or site.row is None or PREEMPTS in {each.kind for each in site.trial.changes}:
+        return True
+    first, *rest = site.refusals()
+    other = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
+    return left > 1 or not other
 
 
 def _objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:

@@ -87,11 +87,15 @@ def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
 
 
 def least_changes(refusals: list[NodeRefusal]) -> int:
-    """No fewer changes than this clear what stands against a node."""
+    """No fewer changes than this clear what stands against a node: a pod that goes may free several resources."""
     plugins = {refusal.plugin for refusal in refusals} - INDIRECT
-    resources = {r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)}
     together = sum(max(len(plugins & alike) - 1, 0) for alike in ONE_CHANGE)
-    return max(1, len(plugins) - together + max(len(resources) - 1, 0))
+    return max(1, len(plugins) - together)
+
+
+def _hopelessness(site: Site) -> tuple[int, int]:
+    refusals = site.refusals()
+    return least_changes(refusals), len({r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)})
 
 
 def sites(trial: RemedyTrial) -> Iterator[Site]:
@@ -103,7 +107,7 @@ def sites(trial: RemedyTrial) -> Iterator[Site]:
     cases = [_nearest(cycle, rows) for rows in _cases(cycle)]
     by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
     found = [Site(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
-    yield from sorted(found, key=lambda site: least_changes(site.refusals()))
+    yield from sorted(found, key=_hopelessness)
 
 
 def _cases(cycle: Cycle) -> list[Ints]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import run_post_filter
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -18,7 +21,6 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit
 from kschedctl.studies.edits.cluster_edits import with_pods
 from kschedctl.studies.remedies.changes import Edited, Fix, ObjectKey, edited, reader
-from kschedctl.studies.why.preemption import preemption_report
 
 PREEMPTS = "UsePriorityClass"
 """The kind of change after which the scheduler makes room for the pod itself."""
@@ -28,13 +30,14 @@ PREEMPTS = "UsePriorityClass"
 class RemedyTrial:
     """What came of the changes. ``edits``: the objects that they change.
 
-    ``cycle`` is None where no profile serves the pod. ``nominated``: the node on which the scheduler evicts the
-    ``victims``, where the pod fits none as it is.
+    ``own``: the asked pod as it is written, ``pod`` as the API server holds it. ``cycle`` is None where no profile
+    serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none.
     """
 
     scheduler: Scheduler
     changes: tuple[Fix, ...]
     edits: Mapping[ObjectKey, Edited]
+    own: Pod
     pod: Pod
     framework: Framework | None
     cycle: Cycle | None
@@ -114,9 +117,9 @@ class Trials:
         info = PodInfo(pod, view.settings.requests)
         framework, _ = self.scheduler.framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, pod, None, None)
+            return RemedyTrial(self.scheduler, changes, edits, own, pod, None, None)
         cycle = run_cycle(framework, info, view)
-        found = RemedyTrial(self.scheduler, changes, edits, pod, framework, cycle)
+        found = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle)
         if found.fits or not any(change.kind == PREEMPTS for change in changes):
             return found
         return with_preemption(found, cycle)
@@ -126,10 +129,13 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     """The trial and whom the scheduler evicts for the pod."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
-    found = preemption_report(run_post_filter(cycle), cycle)
-    if found is None or not found.asked or not found.chosen:
+    result = run_post_filter(cycle).results.get(DefaultPreemption.name)
+    if result is None or not result.nominated_node or not isinstance(result.report, Preemption):
         return trial
-    return replace(trial, nominated=found.chosen, victims=found.candidates[found.chosen].victims)
+    candidates, view = result.report.candidates, cycle.view
+    (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
+    victims = tuple(view.pods.objects[position].key for position in chosen.victims)
+    return replace(trial, nominated=result.nominated_node, victims=victims)
 
 
 def is_created(pod: Pod, cluster: Cluster) -> bool:

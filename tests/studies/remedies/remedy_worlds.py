@@ -6,9 +6,11 @@ Documents are as users write them: requests defaulted from limits, fields left o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, NamedTuple
+
+from kschedctl.cluster import Cluster
 
 Json = dict[str, Any]
 ZONE, HOSTNAME, DISK, GPU = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "disktype", "example.com/gpu"
@@ -16,9 +18,17 @@ ASKED = "d/asked"
 
 
 class World(NamedTuple):
-    """A cluster's documents; the asked pod, d/asked, is one of them."""
+    """A cluster's documents; the asked pod, d/asked, is one of them.
+
+    ``admit``: pods without a node are yet to be created, so that their label keys count.
+    """
 
     documents: list[Json]
+    admit: bool
+
+    def cluster(self, documents: Iterable[Json] | None = None) -> Cluster:
+        """Of its documents, or of what became of them."""
+        return Cluster.from_objects(list(self.documents if documents is None else documents), admit=self.admit)
 
     def of_kind(self, kind: str) -> list[Json]:
         return [each for each in self.documents if each["kind"] == kind]
@@ -70,7 +80,7 @@ class Draft:
         metadata: Json = {"name": "asked", "namespace": "d", "uid": "asked", "labels": self.labels}
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-new", "uid": "web", "controller": True}
         asked = {"kind": "Pod", "metadata": {**metadata, "ownerReferences": [owner]}, "spec": self.asked, "status": {}}
-        return World([*self.nodes, *self.pods, *self.others, asked])
+        return World([*self.nodes, *self.pods, *self.others, asked], admit=self.random.random() < 0.3)
 
 
 def world(family: str, seed: int) -> World:
@@ -79,7 +89,8 @@ def world(family: str, seed: int) -> World:
     draft = Draft(random)
     for name in (family, *random.sample(sorted(FAMILIES), random.choice([0, 0, 1]))):
         FAMILIES[name](random, draft)
-    return World(json.loads(json.dumps(draft.made().documents)))  # no part is shared
+    found = draft.made()
+    return found._replace(documents=json.loads(json.dumps(found.documents)))  # no part is shared
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -280,7 +291,8 @@ def affinity_to_pods(random: Random, draft: Draft) -> None:
     for _ in range(random.choice([1, 1, 2])):
         wanted = random.choice([{"app": "ap"}, {"app": "API"}, {"App": "api"}, {"app": "api"}, {"app": "cache"}])
         key = random.choice([ZONE, HOSTNAME, "failure-domain.beta.kubernetes.io/zone", "zone"])
-        terms.append({"labelSelector": {"matchLabels": wanted}, "topologyKey": key, **random.choice(scopes)})
+        term = {"labelSelector": {"matchLabels": wanted}, "topologyKey": key, **random.choice(scopes)}
+        terms.append(term | (maybe(random, matchLabelKeys=["pod-template-hash"]) if terms else {}))
     own = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     draft.asked.setdefault("affinity", {})["podAffinity"] = own
     for node in draft.nodes[:-1]:

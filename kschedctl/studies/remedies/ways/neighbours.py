@@ -57,8 +57,8 @@ def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
     view = site.cycle.view
     found: list[Position] = []
     match refusal.fact:
-        case Insufficient(resource=resource, requested=requested, free=free):
-            found = _freeing(site, resource, requested - free)
+        case Insufficient(resource=resource):
+            found = _freeing(site, resource)
         case TooManyPods():
             found = view.pods_on(site.at)
         case HostPortHeld(holder=pod) if pod:
@@ -75,21 +75,25 @@ def _named(site: Site, key: str) -> list[Position]:
     return [] if position is None else [position]
 
 
-def _freeing(site: Site, resource: str, short: int) -> list[Position]:
+def _freeing(site: Site, resource: str) -> list[Position]:
     """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first.
 
-    None where as many of them as a set has changes do not free enough.
+    None where as many of them as a set has changes free too little of something that the node is short of.
     """
     view = site.cycle.view
-    column = view.resources.get(resource)
-    if column is None:
+    facts = [refusal.fact for refusal in site.refusals() if isinstance(refusal.fact, Insufficient)]
+    columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
+    found = [position for position in view.pods_on(site.at) if _movable(site, position)]
+    if len(columns) < len(facts) or not found:
         return []
-    found = [position for position in view.pods_on(site.at) if view.requests[view.pods.info[position], column] > 0]
-    size = {p: int(view.requests[view.pods.info[p], column]) for p in found if _movable(site, p)}
-    if sum(sorted(size.values())[-MOST_MOVED:]) < short:
+    freed = view.requests[view.pods.info[found]][:, columns]
+    short = np.array([fact.requested - fact.free for fact in facts])
+    if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < short).any():
         return []
-    enough = sorted((p for p, freed in size.items() if freed >= short), key=size.__getitem__)
-    less = sorted((p for p, freed in size.items() if 0 < freed < short), key=size.__getitem__, reverse=True)
+    size = dict(zip(found, view.requests[view.pods.info[found], view.resources[resource]].tolist(), strict=True))
+    alone = {found[place] for place in np.flatnonzero(np.all(freed >= short, axis=1)).tolist()}
+    enough = sorted(alone, key=size.__getitem__)
+    less = sorted((p for p in found if p not in alone and size[p] > 0), key=size.__getitem__, reverse=True)
     return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
 
 
@@ -151,15 +155,15 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
 
 def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
     """The name of the best of the ``free`` nodes for it, empty where none takes it."""
-    framework = site.trial.scheduler.framework(pod.spec.scheduler_name)
-    if framework is None:
-        return ""
     after = site.cycle.view.fork()
     after.forget(position)
     asked = after.pods.position(site.trial.pod.key)
     if asked is not None and after.node[asked] < 0:
         after.assume(asked, site.at)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
+    framework = site.trial.scheduler.framework(info.spec.scheduler_name)
+    if framework is None:
+        return ""
     cycle = run_cycle(framework, info, after)
     if not cycle.schedulable:
         return ""

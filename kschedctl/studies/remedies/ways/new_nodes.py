@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.node_pools import pool_of
-from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod, ResourceSlice
+from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, ResourceSlice
 from kschedctl.api.ownership import owner_of
+from kschedctl.api.tolerations import UNSCHEDULABLE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, zone_key
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
@@ -19,12 +20,15 @@ MOST_MODELS = 12
 
 
 def one_more(site: Site) -> Iterator[Fix]:
-    """A node like the first of each sort, with what runs on each node: sorts differ in pool, zone, taints and size."""
+    """A node like the first of each sort, with what runs on each node: sorts differ in pool, zone, taints and size.
+
+    Nobody adds a node that takes no pods: like one that is cordoned the new one is in all else.
+    """
     models: dict[object, Node] = {}
-    for node in site.cycle.view.nodes.objects:
-        if not node.spec.unschedulable:
-            sort = (pool_of(node), zone_key(node), node.spec.taints, tuple(sorted(node.status.allocatable.items())))
-            models.setdefault(sort, node)
+    for node in sorted(site.cycle.view.nodes.objects, key=lambda node: node.spec.unschedulable):
+        taints = _uncordoned(node).taints
+        sort = (pool_of(node), zone_key(node), taints, tuple(sorted(node.status.allocatable.items())))
+        models.setdefault(sort, node)
     for node in list(models.values())[:MOST_MODELS]:
         yield more_like(site.cycle.view, node)
 
@@ -45,7 +49,7 @@ def more_like(view: Fork, model: Node, count: int = 1) -> Fix:
 def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
     name = model.metadata.name
     labels = {**model.metadata.labels, **({HOSTNAME: new} if HOSTNAME in model.metadata.labels else {})}
-    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=replace(model.spec, provider_id=""))
+    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_uncordoned(model))
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
@@ -55,6 +59,11 @@ def _one(view: Fork, model: Node, new: str) -> Iterator[ObjectEdit]:
         pod = view.pods.objects[position]
         if owner_of(pod).kind == "DaemonSet":
             yield _daemon(pod, new)
+
+
+def _uncordoned(node: Node) -> NodeSpec:
+    taints = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key)
+    return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
 def _copy(found: CSINode) -> ObjectEdit:

@@ -62,7 +62,7 @@ def near_keys(key: str, site: Site) -> list[str]:
         return []
     stable = [new for old, new in RENAMED.items() if key in (old, new)] + [o for o, n in RENAMED.items() if n == key]
     same = [each for each in known if each.lower() == key.lower() or _name(each) == _name(key)]
-    near = get_close_matches(key, known, n=2, cutoff=0.8)
+    near = near_words(key, known, 0.8)
     return list(dict.fromkeys(each for each in (*stable, *same, *near) if each in known))
 
 
@@ -78,7 +78,18 @@ def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
     """Whether one value is probably meant where another is written, which no node has."""
     if wrong in known:
         return False
-    return wrong.lower() == right.lower() or bool(get_close_matches(wrong, [right], cutoff=0.7))
+    return right in near_words(wrong, [right])
+
+
+def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
+    """The words that are probably meant: another case, two letters the wrong way round, or few others.
+
+    >>> near_words("wbe", ["web", "api"]), near_words("SSD", ["ssd", "hdd"]), near_words("a", ["b", "ab"])
+    (['web'], ['ssd'], [])
+    """
+    swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
+    sure = [each for each in known if each.lower() == wrong.lower() or (len(wrong) > 2 and each in swapped)]
+    return list(dict.fromkeys([*sure, *get_close_matches(wrong, known, n=2, cutoff=cutoff)]))
 
 
 def is_own_name(key: str) -> bool:

@@ -43,7 +43,7 @@ def terms(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     if field is None:
         return
     kind, words, weakens = WORDS[field]
-    pod, labels = site.trial.pod, site.cycle.view.nodes
+    pod, labels = site.trial.own, site.cycle.view.nodes
     for place, term in enumerate(required(pod, field)):
         if isinstance(refusal.fact, TopologyLabelMissing) or not labels.label(term.topology_key).present.any():
             yield from _other_key(site, field, place, term)
@@ -79,12 +79,12 @@ def _of_revision(site: Site, place: int, term: PodAffinityTerm) -> Iterator[Fix]
 
     The scheduler reads the selector, to which the API server adds the keys when a pod is created.
     """
-    pod = site.trial.pod
+    pod = site.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
     if revision is None or TEMPLATE_HASH in term.match_label_keys or term.label_selector is None:
         return
     keys = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
-    if site.trial.created:
+    if site.trial.created and not site.cycle.view.cluster.admit:
         only = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
         expressions = (*term.label_selector.match_expressions, only)
         keys = replace(keys, label_selector=replace(term.label_selector, match_expressions=expressions))

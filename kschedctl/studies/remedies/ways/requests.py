@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
-from kschedctl.api.resource_names import CPU, is_extended, is_pod_level, is_scalar
+from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.scheduler.facts import Insufficient
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.remedies.changes import Fix, on_pod
@@ -44,7 +44,7 @@ def lower(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
         new = _largest(site, each, fact)
         if new:
             yield _lowered(site, each, fact.resource, new)
-    if asked and is_extended(fact.resource):
+    if asked and is_scalar(fact.resource):
         yield _without(site, fact)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.node_labels import near_words
 
 CORRECT, ELSEWHERE, LABEL = 10, 20, 30
 MOST_NAMESPACES = 3
@@ -68,7 +68,7 @@ def other_pods(site: Site, place: int, term: PodAffinityTerm) -> Iterator[OtherP
 
 def label_namespaces(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The labels by which a term looks for namespaces, given to those that have its pods."""
-    affinity = site.trial.pod.spec.affinity
+    affinity = site.trial.own.spec.affinity
     terms = (
         affinity.pod_affinity.required_during_scheduling_ignored_during_execution
         if (affinity and affinity.pod_affinity)
@@ -134,9 +134,7 @@ def _near(wrong: str, known: Collection[str]) -> list[str]:
     """Those that are probably meant by what nobody has."""
     if wrong in known:
         return []
-    close = get_close_matches(wrong, known, n=2, cutoff=0.7)
-    case = [each for each in known if each.lower() == wrong.lower()]
-    return list(dict.fromkeys([*case, *close]))
+    return near_words(wrong, known)
 
 
 def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:

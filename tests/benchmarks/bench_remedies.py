@@ -1,0 +1,115 @@
+"""How long the search for remedies takes on a big cluster, as so many times one replay of the pod's cycle.
+
+    python tests/benchmarks/bench_remedies.py [--nodes 5000] [--pods 30] [--most 3]
+
+The cluster is built in memory: nodes in four zones and three pools, one of them tainted, with pods of 400 Deployments
+that leave some room on each node. Each pod that is asked about fits nowhere, for another reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kschedctl.api import objects as api
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.remedies.catalogue import against, everywhere
+from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
+from kschedctl.studies.remedies.trials import Trials
+
+ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"
+WORKLOADS = 400
+MOST_SECONDS = 60.0
+
+
+def cluster_of(nodes: int, pods_a_node: int, seed: int = 0) -> Cluster:
+    chance = random.Random(seed)
+    found = [_node(i) for i in range(nodes)]
+    pods = [_pod(i, chance, found[i % nodes].metadata.name) for i in range(nodes * pods_a_node)]
+    classes = [api.PriorityClass(metadata=api.ObjectMeta(name="high"), value=1000)]
+    return Cluster.of({"Node": found, "Pod": pods, "PriorityClass": classes})
+
+
+def _node(number: int) -> api.Node:
+    name, pool = f"node-{number:05}", "abc"[number % 3]
+    labels = {HOSTNAME: name, ZONE: f"zone-{number % 4}", POOL: pool}
+    taints = (api.Taint("team", "data", "NoSchedule"),) if pool == "c" else ()
+    allocatable: api.Resources = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    meta = api.ObjectMeta(name=name, labels=labels)
+    return api.Node(meta, api.NodeSpec(taints=taints), api.NodeStatus(allocatable=allocatable))
+
+
+def _pod(number: int, chance: random.Random, node: str) -> api.Pod:
+    app = f"app-{chance.randrange(WORKLOADS)}"
+    owner = api.OwnerReference(kind="ReplicaSet", name=f"{app}-5f", controller=True)
+    labels = {"app": app, "pod-template-hash": "5f"}
+    meta = api.PodMeta(name=f"pod-{number:06}", namespace="bench", labels=labels, owner_references=(owner,))
+    cpu = f"{chance.choice((500, 900, 1100))}m"
+    return api.Pod(meta, api.PodSpec(containers=(_container(cpu, "2Gi"),), node_name=node, priority=0))
+
+
+def _container(cpu: str, memory: str) -> api.Container:
+    return api.Container(name="c", resources=api.ResourceRequirements(requests={"cpu": cpu, "memory": memory}))
+
+
+def asked(cpu: str = "1", memory: str = "1Gi", **spec: Any) -> api.Pod:
+    """A pod that was not created yet."""
+    meta = api.PodMeta(name="asked", namespace="bench", labels={"app": "app-1"})
+    return api.Pod(meta, api.PodSpec(containers=(_container(cpu, memory),), **spec))
+
+
+def spread() -> dict[str, Any]:
+    """Even over hosts, away from one workload, and near one that does not exist."""
+    own, other, none = (api.LabelSelector(match_labels={"app": name}) for name in ("app-1", "app-3", "app-none"))
+    even = api.TopologySpreadConstraint(1, ZONE, "DoNotSchedule", own, min_domains=5)
+    near = api.PodAffinity((api.PodAffinityTerm(none, topology_key=ZONE),))
+    apart = api.PodAffinity((api.PodAffinityTerm(other, topology_key=HOSTNAME),))
+    return {"topology_spread_constraints": (even,), "affinity": api.Affinity(None, near, apart)}
+
+
+CASES: Mapping[str, Callable[[], api.Pod]] = {
+    "more cpu than a node has": lambda: asked("40"),
+    "no room for cpu and memory": lambda: asked("12", "90Gi"),
+    "a typo in the selector": lambda: asked(node_selector={"Pool": "a"}),
+    "no such pool, too much cpu": lambda: asked("40", node_selector={POOL: "gpu"}),
+    "spread, near, apart": lambda: asked(**spread()),
+    "an extended resource": lambda: api.Pod(
+        asked().metadata,
+        api.PodSpec(containers=(api.Container(name="c", resources=api.ResourceRequirements({"x.com/gpu": "1"})),)),
+    ),
+}
+
+
+def seconds_of(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("nodes", 5000), ("pods", 30), ("most", 3)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args(arguments)
+    scheduler = Scheduler(cluster_of(options.nodes, options.pods))
+    print(f"{options.nodes} nodes, {options.nodes * options.pods} pods; sets of up to so many changes")
+    for name, make in CASES.items():
+        assert not Trials(scheduler, make()).base.works
+        replays = [seconds_of(partial(Trials, scheduler, make())) for _ in range(5)]
+        print(f"{name:28} one replay {min(replays) * 1000:6.1f} ms")
+        for most in range(1, options.most + 1):
+            trials = Trials(scheduler, make())
+            search = RemedySearch(trials, against, everywhere, RemedyWishes(most), MOST_SECONDS)
+            took = seconds_of(search.run)
+            rest = "" if search.exhausted else ", not all tried"
+            times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"
+            print(f"  {most}: {times}, {len(search.found)} found{rest}")
+
+
+if __name__ == "__main__":
+    main()
