@@ -205,9 +205,9 @@ class AttachedVolumes:
 class Latest:
     """The volumes of a fork's infos as they are known until a claim or a volume is replaced."""
 
-    def __init__(self, found: Listers, of_pod: VolumesOfPod) -> None:
-        self.listers, self.of_pod = found, of_pod
-        self.volumes = AttachedVolumes(found, of_pod)
+    def __init__(self, view: Fork, of_pod: VolumesOfPod) -> None:
+        self.listers, self.of_pod = listers(view), of_pod
+        self.volumes = _shared(view, of_pod)
 
     def replaced(self, kind: str, found: Struct) -> None:
         """Another volume may be meant."""
@@ -215,9 +215,20 @@ class Latest:
             self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
+def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
+    """Those of the fork's objects as they are, for all forks of the same: they read a copy that nobody changes."""
+    kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
+    return view.objects.index(
+        (AttachedVolumes, of_pod, view.settings.migrates_portworx),
+        lambda *_: AttachedVolumes(Listers(view.objects.fork(), view.nodes, view.settings.migrates_portworx), of_pod),
+        *kinds,
+        of=(view.nodes, view.pods.infos),
+    )
+
+
 def node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = csi_volumes) -> NodeAttachments:
     """What is attached to each node of a fork under a hypothesis."""
-    latest = view.objects.follow((Latest, of_pod), lambda: Latest(listers(view), of_pod))
+    latest = view.objects.follow((Latest, of_pod), lambda: Latest(view, of_pod))
     return latest.volumes.on_nodes(view, delta)
 
 

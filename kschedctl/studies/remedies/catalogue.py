@@ -28,16 +28,16 @@ from kschedctl.studies.remedies.ways import (
 
 Way = Callable[[Site, NodeRefusal], Iterator[Fix]]
 
-IN_TREE_LIMITS = ("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits")
+LIMITS: Sequence[Way] = (volumes.unbound, neighbours.in_the_way, volume_limits.exceeded)
 AGAINST: Mapping[str, Sequence[Way]] = {
     "NodeUnschedulable": (taints.cordoned,),
     "TaintToleration": (taints.tainted,),
     "NodeAffinity": (node_affinity.unmet,),
     "NodePorts": (ports.free_ports, neighbours.in_the_way),
     "NodeResourcesFit": (requests.lower, extended_resources.backed, neighbours.in_the_way),
-    "VolumeRestrictions": (volumes.unbound, claims.shared, stopped_pods.holding),
-    "NodeVolumeLimits": (volumes.unbound, volume_limits.exceeded),
-    **dict.fromkeys(IN_TREE_LIMITS, (volumes.unbound, volume_limits.exceeded)),
+    "VolumeRestrictions": (volumes.unbound, claims.shared, neighbours.in_the_way, stopped_pods.holding),
+    "NodeVolumeLimits": LIMITS,
+    **dict.fromkeys(("EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"), LIMITS),
     "VolumeBinding": (volumes.unbound,),
     "VolumeZone": (volumes.unbound,),
     "DynamicResources": (devices.unfit,),

@@ -21,7 +21,12 @@ def pod(name: str = "asked", on: str = "", owner: Json | None = None, **spec: An
     if owner:
         meta["ownerReferences"] = [{"apiVersion": "apps/v1", "controller": True, **owner}]
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
-    found = {"kind": "Pod", "metadata": meta, "spec": {"containers": containers, **spec}, "status": {}}
+    found = {
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"schedulerName": "default-scheduler", "containers": containers, **spec},
+        "status": {},
+    }
     if on:
         found["spec"]["nodeName"] = on
         found["status"] = {"phase": "Running"}

@@ -97,3 +97,19 @@ def test_a_volume_that_nobody_uses_is_detached() -> None:
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert by_kind["DetachVolume"].summary == "Detach volume w from node n1, where no pod uses it"
     assert by_kind["DetachVolume"].commands == ("kubectl delete volumeattachment w-n1",)
+
+
+def test_a_pod_with_the_disk_is_moved() -> None:
+    documents = [node("n1"), node("n2"), *held(DEPLOYED)[1:], attachment("w", "n1")]
+    documents[-2]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+    by_kind = {each.kinds[0]: each for each in found(documents).remedies}
+    assert by_kind["MovePod"].summary == "Move d/holder from n1 to n2"
+
+
+def test_a_moved_pod_s_volume_is_detached() -> None:
+    user = pod("user", "n1", DEPLOYED, **mounts("theirs"))
+    documents = [*full(user, attachment("w", "n1")), node("n2"), csi_node("n2", 1)]
+    asked = next(each for each in documents if each["metadata"]["name"] == "asked")
+    asked["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
+    (move,) = (each for each in found(documents).remedies if each.kinds == ("MovePod",))
+    assert [*move.changes[1]["delete"].values()] == ["VolumeAttachment", "", "w-n1"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,12 +12,22 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
 from kschedctl.scheduler.cycle import run_cycle
-from kschedctl.scheduler.facts import AnyFact, HostPortHeld, Insufficient, PodInTheWay, TooManyPods, TooSkewed
+from kschedctl.scheduler.facts import (
+    AnyFact,
+    DiskMounted,
+    HostPortHeld,
+    Insufficient,
+    PodInTheWay,
+    TooManyPods,
+    TooManyVolumes,
+    TooSkewed,
+)
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
+from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
 from kschedctl.studies.remedies.ways.spread import counts
 
 MOVE, FEWER = 45, 65
@@ -29,6 +39,8 @@ MOST_APART = 3
 
 def in_the_way(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     """The pods that the refusal is about, moved to where they fit, or given up."""
+    if site.row is None:
+        return
     moved = fewer = 0
     free = _free(site, refusal.fact)
     for position in _candidates(site, refusal)[:MOST_TRIED]:
@@ -61,12 +73,14 @@ def _candidates(site: Site, refusal: NodeRefusal) -> list[Position]:
             found = _freeing(site, resource)
         case TooManyPods():
             found = view.pods_on(site.at)
-        case HostPortHeld(holder=pod) if pod:
+        case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
             found = _named(site, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
             found = _named(site, pod)
         case TooSkewed(key=key):
             found = _crowding(site, key)
+        case TooManyVolumes(drivers=(first, *_)):
+            found = users_of(view, site.at, first.driver)
     return [position for position in found if _movable(site, position)]
 
 
@@ -113,10 +127,12 @@ def _crowding(site: Site, key: str) -> list[Position]:
 
 
 def _movable(site: Site, position: Position) -> bool:
-    """Whether somebody makes the pod anew elsewhere, and its budget allows for its eviction besides the others'."""
-    pod = site.cycle.view.pods.objects[position]
-    if not returns(pod):
-        return False
+    """Whether somebody makes the pod anew elsewhere, and it may be evicted."""
+    return returns(site.cycle.view.pods.objects[position]) and evictable(site, position)
+
+
+def evictable(site: Site, position: Position) -> bool:
+    """Whether its budget allows for its eviction besides the others'."""
     known = budgets(site.trial.scheduler.view)
     selecting = known.selecting(position)
     return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(site)[selecting[0]])
@@ -138,19 +154,23 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
-    gone = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
+    delete = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
     yield Fix(
         "MovePod",
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
-        (ObjectEdit(ObjectKey.of(pod), lambda found: replace(found, spec=replace(found.spec, node_name=target))),),
+        (ObjectEdit(ObjectKey.of(pod), _placed_on(target)), *detached(view, pod)),
         MOVE,
         f"evicts {pod.key}",
-        commands=(f"kubectl cordon {here}", gone, f"kubectl uncordon {here}"),
+        commands=(f"kubectl cordon {here}", delete, f"kubectl uncordon {here}"),
         variant_of="pod",
         where=pod.key,
     )
+
+
+def _placed_on(node: str) -> Callable[[Pod], Pod]:
+    return lambda found: replace(found, spec=replace(found.spec, node_name=node))
 
 
 def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
@@ -182,13 +202,13 @@ def _fewer(site: Site, position: Position) -> Iterator[Fix]:
         f"kubectl annotate pod -n {pod.metadata.namespace} {pod.metadata.name}"
         " controller.kubernetes.io/pod-deletion-cost=-1000 --overwrite"
     )
-    left = _replicas(site, owner) - 1
+    left = replicas(site, owner) - 1
     yield Fix(
         "ScaleDown",
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        (ObjectEdit(ObjectKey.of(pod), lambda _: None),),
+        gone(site.cycle.view, pod),
         FEWER,
         f"{owner} runs with one replica fewer",
         commands=(first, f"kubectl scale {owner.kind.lower()} -n {owner.namespace} {owner.name} --replicas={left}"),
@@ -197,7 +217,7 @@ def _fewer(site: Site, position: Position) -> Iterator[Fix]:
     )
 
 
-def _replicas(site: Site, owner: Owner) -> int:
+def replicas(site: Site, owner: Owner) -> int:
     """How many pods of the workload there are."""
     base = site.trial.scheduler.view
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.volumes.listers import listers
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways import kubectl
-from kschedctl.studies.remedies.ways.stopped_pods import stopped, volumes_of
+from kschedctl.studies.remedies.ways.given_back import users_of, volumes_of
+from kschedctl.studies.remedies.ways.stopped_pods import stopped
 
 RAISE, DETACH = 40, 35
 MOST = 3
@@ -26,7 +26,7 @@ def exceeded(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
     limit = refusal.fact.drivers[0]
     yield from _raised(site, limit)
     yield from _unused(site, limit)
-    for position in _users(site, limit.driver)[:MOST]:
+    for position in users_of(site.cycle.view, site.at, limit.driver)[:MOST]:
         yield from stopped(site, position)
 
 
@@ -75,10 +75,3 @@ def _unused(site: Site, limit: DriverLimit) -> Iterator[Fix]:
         yield Fix(
             "DetachVolume", key, text, "operator", edits, DETACH, "", (command,), limit.driver, volume.metadata.name
         )
-
-
-def _users(site: Site, driver: str) -> list[Position]:
-    """The pods of the node that have a volume of the driver, those with the fewest volumes first."""
-    view = site.cycle.view
-    volumes = {at: {each for each in volumes_of(view, at) if each.driver == driver} for at in view.pods_on(site.at)}
-    return sorted((at for at, found in volumes.items() if found), key=lambda at: len(volumes[at]))
