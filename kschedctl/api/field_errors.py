@@ -100,6 +100,11 @@ def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldE
     return FieldError(path, f"Unsupported value: {printed(value)}: supported values: {values}")
 
 
+def each_once(found: Found) -> list[FieldError]:
+    """In their order, what is said in the same words only once."""
+    return list({str(error): error for error in reversed(tuple(found))}.values())[::-1]
+
+
 def printed(value: object) -> str:
     """A value as upstream prints it: numbers and booleans plainly, strings quoted, everything else as JSON."""
     if isinstance(value, Named):

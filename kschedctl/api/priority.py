@@ -6,10 +6,11 @@ pkg/apis/scheduling/validation/validation.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from kschedctl.api.field_errors import FieldError, Found, Named, forbidden, invalid, not_supported, required
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.errors import InputError
 
@@ -77,25 +78,24 @@ def priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass
     return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)
 
 
-def class_errors(found: PriorityClass) -> list[str]:
-    """Why the API server would refuse a PriorityClass, as it words it; empty for one that it takes.
+def class_errors(found: PriorityClass) -> list[FieldError]:
+    """Why the API server would refuse the values of a PriorityClass; empty for one that it takes.
 
-    >>> class_errors(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))
+    >>> [str(error) for error in class_errors(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
     ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
     """
     return [*_value_errors(found), *_policy_errors(found.preemption_policy)]
 
 
-def _value_errors(found: PriorityClass) -> Iterator[str]:
+def _value_errors(found: PriorityClass) -> Found:
     if found.metadata.name.startswith(SYSTEM_PREFIX):
         if difference := _differs_from_system(found):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
-            yield f"metadata.name: Forbidden: {reserved}. error: {difference}"
+            yield forbidden(("metadata", "name"), f"{reserved}. error: {difference}")
     elif found.value > HIGHEST_USER_PRIORITY:
-        limit = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        yield f"value: Forbidden: {limit}"
+        yield forbidden(("value",), f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
     elif found.value < LOWEST_PRIORITY:
-        yield f"value: Invalid value: {found.value}: must be at least {LOWEST_PRIORITY}"
+        yield invalid(("value",), found.value, f"must be at least {LOWEST_PRIORITY}")
 
 
 def _differs_from_system(found: PriorityClass) -> str:
@@ -109,9 +109,8 @@ def _differs_from_system(found: PriorityClass) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if found.global_default else ""
 
 
-def _policy_errors(policy: str | None) -> Iterator[str]:
+def _policy_errors(policy: str | None) -> Found:
     if policy == "":
-        yield "preemptionPolicy: Required value"
+        yield required(("preemptionPolicy",))
     elif policy is not None and policy not in POLICIES:
-        supported = ", ".join(f'"{each}"' for each in POLICIES)
-        yield f'preemptionPolicy: Unsupported value: "{policy}": supported values: {supported}'
+        yield not_supported(("preemptionPolicy",), Named(policy), POLICIES)

@@ -14,6 +14,7 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS
 from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
 from kschedctl.cli.manifests import (
     Surroundings,
@@ -32,7 +33,6 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.field_names import POD_HOLDERS
 from kschedctl.sources.read import ReadResult, read
 
 log = logging.getLogger(__name__)

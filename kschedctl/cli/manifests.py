@@ -17,7 +17,7 @@ from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, is_not_installed, makes_pods, title
 from kschedctl.cli.asking import sources
 from kschedctl.cli.options import Source, feature_gates
-from kschedctl.cli.refusals import refuse_invalid
+from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
@@ -68,6 +68,7 @@ def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Su
     """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
     if found.objects.get("Node") and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
+    refuse_invalid_around(found.around)
     around = replace(source, filename=[])
     cluster = load(around, namespace)
     if around.live and cluster.picture and not namespace:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.lines import at_field
 from kschedctl.sources.typed import typed
-from kschedctl.studies.refusals import raise_all, refusals
+from kschedctl.studies.refusals import invalid_around, raise_all, refusals
 
 
 def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
@@ -23,4 +24,13 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
         found = typed(document, str(document["kind"]), place, KINDS)
         for refusal in refusals(document, found, cluster, namespace or ""):
             told.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_all(told)
+
+
+def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
+    """The same for budgets, classes, claims and autoscalers that files add to a cluster."""
+    told = []
+    for document, place in manifests:
+        found = typed(document, str(document["kind"]), place, around_pods.KINDS)
+        told += [at_field(place, each.path).error(each.message) for each in invalid_around(document, found)]
     raise_all(told)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import fate
+from kschedctl.api.api_versions import fate, is_foreign
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
+from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
 from kschedctl.sources.kinds import is_read, without_type
 from kschedctl.sources.pod_items import PodItems
 from kschedctl.sources.quantities import RESOURCES, check_quantities
@@ -66,6 +67,7 @@ class Collector:
         self.found: list[Found] = []
         self.manifests: list[Manifest] = []
         self.stored: list[Manifest] = []
+        self.around: list[Manifest] = []
         self.skipped: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.configuration: Mapping[str, Any] | None = None
@@ -99,6 +101,8 @@ class Collector:
             self._manifest(document, place)
         elif kind in POD_HOLDERS and kind != "Pod":
             self.stored.append(Manifest(document, place))
+        elif kind in AROUND_PODS and not _has_uid(document) and not is_foreign(version):
+            self.around.append(Manifest(document, place))
 
     def checked(self, kind: str, items: list[Any], where: Callable[[int], Place]) -> list[Any] | PodRows:
         """Decoded items as they are added; ``where``: the place of one. Raises InputError, msgspec.ValidationError.
@@ -172,8 +176,8 @@ class Collector:
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
         if said := fate(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
-        unknown = check_unknown_fields(document)
-        self.warnings += [f'{place}: unknown field "{field}"' for field in unknown[:MOST_TOLD]]
+        unknown = list(unknown_fields(document))
+        self.warnings += [f"{place}: {field}" for field in unknown[:MOST_TOLD]]
         if len(unknown) > MOST_TOLD:
             self.warnings.append(f"{place}: {len(unknown) - MOST_TOLD:,} more unknown fields")
 

@@ -26,14 +26,16 @@ class ReadResult:
     """What the files hold.
 
     ``objects`` by kind, in order, of pods a table; ``manifests``: the pods and pod templates that somebody wrote;
-    ``stored``: the pod templates of workloads that a cluster has, those of long lists aside; ``skipped``: how many
-    objects of kinds that scheduling does not read; ``skipped_files``: how many files of folders are no documents;
+    ``stored``: the pod templates of workloads that a cluster has, those of long lists aside; ``around``: what somebody
+    wrote that makes no pods, but is validated as they are; ``skipped``: how many objects of kinds that scheduling does
+    not read; ``skipped_files``: how many files of folders are no documents;
     ``gaps``: the kinds that no list covers.
     """
 
     objects: Mapping[str, Sequence[Struct]]
     manifests: tuple[Manifest, ...]
     stored: tuple[Manifest, ...]
+    around: tuple[Manifest, ...]
     skipped: Mapping[str, int]
     skipped_files: int
     warnings: tuple[str, ...]
@@ -67,6 +69,7 @@ def read(paths: Sequence[str], *, recursive: bool = False, stdin: BinaryIO | Non
         objects=collector.objects,
         manifests=tuple(collector.manifests),
         stored=tuple(collector.stored),
+        around=tuple(collector.around),
         skipped=dict(collector.skipped),
         skipped_files=found.passed_over,
         warnings=tuple(collector.warnings),

@@ -19,7 +19,7 @@ from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import written
+from kschedctl.api.validation import around_pods, written
 from kschedctl.api.validation.manifests import KINDS, errors, pod_templates
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import Cluster, describe, without_nulls
@@ -69,6 +69,13 @@ def refusals(manifest: Mapping[str, Any], found: Struct, cluster: Cluster, names
     for template, path in pod_templates(kind, found):
         wrong += _of_pod(template, path, found, kind, cluster, faultless=not faults)
     return wrong
+
+
+def invalid_around(manifest: Mapping[str, Any], found: Struct) -> list[Denial]:
+    """The same for what makes no pods; ``found``: as a struct of kschedctl.api.validation.around_pods.KINDS."""
+    kind, meta = str(manifest["kind"]), found.metadata  # type: ignore[attr-defined]
+    faults = around_pods.errors(kind, found)
+    return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
 
 
 def _options(cluster: Cluster) -> ValidationOptions:

@@ -124,4 +124,4 @@ RESERVED = (
     ],
 )
 def test_class_errors(name: str, value: int, more: dict[str, Any], errors: list[str]) -> None:
-    assert class_errors(PriorityClass(ObjectMeta(name), value, **more)) == errors
+    assert list(map(str, class_errors(PriorityClass(ObjectMeta(name), value, **more)))) == errors

@@ -134,7 +134,7 @@ spec:
     lines = [line.partition(": Invalid")[0].partition(": Unsupported")[0] for line in found.err.splitlines()]
     assert lines == [
         f'error: {path}: document 1 (line 11): The Pod "a" is invalid: spec.containers[0].ports[0].hostPort',
-        f'error: {path}: document 2 (line 20): The Pod "b" is invalid: spec.nodeSelector',
+        f'error: {path}: document 2 (line 21): The Pod "b" is invalid: spec.nodeSelector',
         f'error: {path}: document 2 (line 24): The Pod "b" is invalid: spec.tolerations[0].effect',
     ]
 
@@ -213,3 +213,26 @@ def test_the_gate_of_comparisons_lets_them_pass(run: Run, write: Write) -> None:
     arguments = ("simulate", "-f", write(*WORLD), "-f", write(wanted, name="pod.json"))
     assert run(*arguments).code == 2
     assert run(*arguments, "--feature-gates", "TaintTolerationComparisonOperators=true").code == 0
+
+
+@pytest.mark.parametrize("command", ["simulate", "capacity", "explain"])
+def test_what_files_add_to_a_cluster_is_validated_too(run: Run, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "budget.yaml"
+    path.write_text(
+        """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: web, image: web}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec:
+  minAvailable: "2"
+"""
+    )
+    found = run(command, "-f", str(path), "--demo")
+    said = 'The PodDisruptionBudget "web" is invalid: spec.minAvailable: Invalid value: "2": a valid percent string'
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"error: {path}: document 2 (line 10): {said}")

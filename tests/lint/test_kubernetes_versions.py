@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api.api_versions import API_VERSIONS
+from kschedctl.api.validation.known_fields import fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
@@ -20,7 +21,6 @@ from kschedctl.lint.world import World
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.version_fields import API_GATES, FIELDS
 from kschedctl.sources.kinds import VERSIONS
-from kschedctl.sources.pod_fields import fields_by_type
 
 POD = """\
 apiVersion: v1

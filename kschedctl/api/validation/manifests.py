@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kschedctl.api.field_errors import FieldError, Found, Path
+from kschedctl.api.field_errors import FieldError, Found, Path, each_once
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation import workloads, written
 from kschedctl.api.validation.options import ValidationOptions
@@ -43,7 +43,7 @@ def errors(kind: str, found: Struct, options: ValidationOptions) -> list[FieldEr
     >>> [str(error) for error in errors("Pod", written.Pod(), Options())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
-    return list(dict.fromkeys(_RULES[kind](found, options)))
+    return each_once(_RULES[kind](found, options))
 
 
 def pod_templates(kind: str, found: Struct) -> Iterator[tuple[written.Template, Path]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kschedctl.api.field_errors import Found, Path, invalid
+from kschedctl.api.field_errors import Found, Key, Path, invalid
 from kschedctl.api.labels import DNS_LABEL, DNS_SUBDOMAIN, SUBDOMAIN_ERROR, label_key_errors, label_value_errors
 
 Rule = Callable[[str], list[str]]
@@ -88,11 +88,14 @@ def check_all(path: Path, values: Iterable[str], rule: Rule) -> Found:
     return (error for i, value in enumerate(values) for error in check((*path, i), value, rule))
 
 
-def labels(found: Mapping[str, str], path: Path) -> Found:
-    """Labels, or a selector that is a map; upstream names the map, not its key."""
+def labels(found: Mapping[str, str], path: Path, at: Path = ()) -> Found:
+    """Labels, or a selector that is a map; upstream names the map, not its key, and of a template another than it is.
+
+    ``at``: where the map stands, if not at the path.
+    """
     for key, value in sorted(found.items()):
-        yield from check(path, key, qualified_name)
-        yield from check(path, value, label_value)
+        for fault in (*check(path, key, qualified_name), *check(path, value, label_value)):
+            yield fault._replace(at=(*(at or path), Key(key)))
 
 
 def _too_long(value: str, limit: int) -> list[str]:

@@ -53,8 +53,9 @@ def pod(found: Pod, options: ValidationOptions) -> Found:
 
 def template(found: Template, path: Path, options: ValidationOptions) -> Found:
     """What is refused in the template of pods; they themselves are looked at once more when they are created."""
-    yield from names.labels(found.metadata.labels, (*path, "labels"))
-    yield from annotation_keys(found.metadata.annotations, (*path, "annotations"))
+    yield from names.labels(found.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
+    at = (*path, "metadata", "annotations")
+    yield from (e._replace(at=at) for e in annotation_keys(found.metadata.annotations, (*path, "annotations")))
     yield from pod_spec(found.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 

@@ -44,21 +44,27 @@ def _rolling_update(surge: int | str | None, unavailable: int | str | None, path
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
     at = (*path, "rollingUpdate")
-    yield from _int_or_percent(unavailable, (*at, "maxUnavailable"))
-    yield from _int_or_percent(surge, (*at, "maxSurge"))
+    yield from int_or_percent(unavailable, (*at, "maxUnavailable"))
+    yield from int_or_percent(surge, (*at, "maxSurge"))
     if _number(surge) == _number(unavailable) == 0:
         yield invalid((*at, "maxUnavailable"), _shown(unavailable), "may not be 0 when `maxSurge` is 0")
-    if isinstance(unavailable, str) and _number(unavailable) > 100:
-        yield invalid((*at, "maxUnavailable"), _shown(unavailable), "must not be greater than 100%")
+    yield from at_most_all(unavailable, (*at, "maxUnavailable"))
 
 
-def _int_or_percent(value: int | str, path: Path) -> Found:
+def int_or_percent(value: int | str, path: Path) -> Found:
+    """Upstream: ValidatePositiveIntOrPercent."""
     if isinstance(value, int):
         yield from not_negative(value, path)
     elif not re.fullmatch(r"[0-9]+%", value):
         example = "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         rule = f"a valid percent string must be a numeric string followed by an ending '%' {example}"
         yield invalid(path, _shown(value), rule)
+
+
+def at_most_all(value: int | str, path: Path) -> Found:
+    """Upstream: IsNotMoreThan100Percent."""
+    if isinstance(value, str) and value.endswith("%") and _number(value) > 100:
+        yield invalid(path, Named(value), "must not be greater than 100%")
 
 
 def _number(value: int | str) -> int:

@@ -126,3 +126,25 @@ class ReplicationControllerSpec(Struct, frozen=True):
 class ReplicationController(Struct, frozen=True):
     metadata: api.ObjectMeta = api.ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class StorageClass(api.StorageClass, frozen=True):
+    reclaim_policy: str | None = None
+
+
+class ScaleTarget(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class AutoscalerSpec(Struct, frozen=True):
+    min_replicas: int | None = None
+    max_replicas: int = 0
+    scale_target_ref: ScaleTarget = ScaleTarget()
+
+
+class Autoscaler(Struct, frozen=True):
+    """A HorizontalPodAutoscaler: how many pods there are, but not by which metrics."""
+
+    metadata: api.ObjectMeta = api.ObjectMeta()
+    spec: AutoscalerSpec = AutoscalerSpec()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
+from kschedctl.api.objects import NodeSelectorTerm
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.requirements import alternatives
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
@@ -42,6 +44,23 @@ def contradiction(world: World) -> Iterator[Problem]:
         if ways and all(conflicts):
             keys = ", ".join(dict.fromkeys(key for found in conflicts for key in found))
             yield workload.problem(where(workload), f"no node can meet all that is required of {keys}")
+
+
+def not_an_integer(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        terms: list[tuple[Path, NodeSelectorTerm]] = [
+            ((*TERMS, i), term) for i, term in enumerate(required.node_selector_terms if required else ())
+        ]
+        terms += [((*TERMS[:2], PREFERRED, i, "preference"), wish.preference) for i, wish in enumerate(preferred)]
+        for path, term in terms:
+            for j, expression in enumerate(term.match_expressions):
+                values = expression.values or ()
+                if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
+                    message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                    yield workload.problem((*path, "matchExpressions", j, "values"), message)
 
 
 def preferred_dead(world: World) -> Iterator[Problem]:
@@ -125,6 +144,15 @@ RULES = (
         why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
         fix="Remove one of the conditions",
         source=doc.AFFINITY,
+    ),
+    Rule(
+        "na-not-integer",
+        ERROR,
+        not_an_integer,
+        summary="Gt or Lt of what is no integer",
+        why="The API server takes it, but every attempt to schedule such a pod fails.",
+        fix="Write an integer in quotes",
+        source="NewRequirement in staging/src/k8s.io/apimachinery/pkg/labels/selector.go (v1.36)",
     ),
     Rule(
         "na-preferred-dead",

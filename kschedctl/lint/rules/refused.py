@@ -1,4 +1,4 @@
-"""Whatever else the API server refuses in a pod or in what makes pods, in its words."""
+"""Whatever else the API server refuses in pods, in what makes them and in what decides where they go, in its words."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kschedctl.api.validation.manifests import KINDS, errors
+from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.field_errors import FieldError
+from kschedctl.api.objects import Struct
+from kschedctl.api.validation import around_pods, manifests
+from kschedctl.api.validation.unknown_fields import unknown_fields
 from kschedctl.cluster import without_nulls
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, Rule
-from kschedctl.lint.rules import affinity, requests, spread_fields, spread_label_keys, tolerations
+from kschedctl.lint.rules import (
+    affinity,
+    budgets,
+    priority_classes,
+    requests,
+    spread_fields,
+    spread_label_keys,
+    tolerations,
+)
 from kschedctl.lint.subject import Problem, Subject
-from kschedctl.lint.workload import in_core_group
 from kschedctl.lint.world import World
 
 PARTS = (
     affinity.weight_range,
+    budgets.no_policy,
+    priority_classes.system_prefix,
+    priority_classes.value_over_1e9,
     requests.unknown_resource,
     spread_label_keys.label_keys_invalid,
     spread_fields.min_domains_soft,
@@ -27,26 +41,47 @@ PARTS = (
 
 
 def refused(world: World) -> Iterator[Problem]:
+    """Of each field the first that is said of it."""
     said = {(p.subject, p.path) for check in PARTS for p in check(world)}
     invalid = {problem.subject for problem in world.invalid}
     for subject in world.subjects:
         for problem in _problems(subject, world) if subject not in invalid else ():
             if (subject, problem.path) not in said:
+                said.add((subject, problem.path))
                 yield problem
 
 
 def _problems(subject: Subject, world: World) -> Iterator[Problem]:
     """Of a manifest that somebody wrote; one whose fields have the wrong type is reported as that."""
-    metadata = subject.document.get("metadata")
-    made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))
-    if subject.kind not in KINDS or not in_core_group(subject) or made:
+    structs = {**manifests.KINDS, **around_pods.KINDS}
+    if subject.kind not in structs or not _is_written(subject):
         return
     try:
-        found = msgspec.convert(without_nulls(subject.document), KINDS[subject.kind])
+        found = msgspec.convert(without_nulls(subject.document), structs[subject.kind])
     except msgspec.ValidationError:
         return
-    for error in errors(subject.kind, found, world.validation_options):
+    for error in _errors(subject.kind, found, world):
         yield subject.problem(error.field, str(error))
+
+
+def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:
+    if kind in around_pods.KINDS:
+        return around_pods.errors(kind, found)
+    return manifests.errors(kind, found, world.validation_options)
+
+
+def _is_written(subject: Subject) -> bool:
+    """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it."""
+    metadata = subject.document.get("metadata")
+    made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))
+    return not made and not is_foreign(str(subject.document.get("apiVersion") or ""))
+
+
+def unknown(world: World) -> Iterator[Problem]:
+    for subject in world.subjects:
+        for field in unknown_fields(subject.document) if _is_written(subject) else ():
+            advice = field.advice
+            yield subject.problem(field.path, f"{field}", advice[:1].upper() + advice[1:])
 
 
 RULES = (
@@ -54,9 +89,18 @@ RULES = (
         "api-refused",
         ERROR,
         refused,
-        summary="A pod, or a template of pods, that the API server refuses",
+        summary="A pod, a template of pods, a budget, class or claim that the API server refuses",
         why="It is not created at all. simulate, explain and capacity refuse it in the same words.",
         fix="Correct the field",
-        source=f"{doc.VALIDATION}; pkg/apis/apps/validation and pkg/apis/batch/validation (v1.36)",
+        source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
+    ),
+    Rule(
+        "api-unknown-field",
+        ERROR,
+        unknown,
+        summary="A field that the API does not know: misspelt, or in the wrong place",
+        why="kubectl apply refuses it, and where strict validation is off it is dropped without a word.",
+        fix="Correct the name, or remove the field",
+        source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
     ),
 )

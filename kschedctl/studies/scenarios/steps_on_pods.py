@@ -66,7 +66,7 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
     if part.value is not None:
         made = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
         if problems := class_errors(made):
-            raise UsageError(problems[0])
+            raise UsageError(str(problems[0]))
         cluster = cluster.with_objects({"PriorityClass": [made]})
     found = priority_class(part.name, cluster.priority_classes)
     if found is None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kschedctl.sources.field_names import POD_HOLDERS, check_unknown_fields
-from kschedctl.sources.pod_fields import fields_by_type
+from kschedctl.api.validation.known_fields import fields_by_type
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
 from kschedctl.sources.read import read
 
 POD: dict[str, Any] = {
@@ -25,8 +25,12 @@ POD: dict[str, Any] = {
 }
 
 
+def told(document: dict[str, Any]) -> list[str]:
+    return [str(field) for field in unknown_fields(document)]
+
+
 def test_a_correct_pod() -> None:
-    assert check_unknown_fields(POD) == []
+    assert told(POD) == []
 
 
 @pytest.mark.parametrize(
@@ -50,11 +54,11 @@ def test_misspelt(kind: str, spec: dict[str, Any], path: str) -> None:
         ),
     }
     prefix, document = holders[kind]
-    assert check_unknown_fields({"kind": kind, **document}) == [prefix + path]
+    assert told({"kind": kind, **document}) == [f'unknown field "{prefix}{path}"']
 
 
 def test_wrong_shapes_are_somebody_elses_business() -> None:
-    assert check_unknown_fields({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
+    assert told({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
 
 
 def test_every_type_that_is_named_has_fields() -> None:
@@ -70,3 +74,33 @@ def test_not_every_unknown_field_is_told() -> None:
     assert len(told) == 21
     assert told[0].endswith('unknown field "spec.x0"')
     assert told[-1].endswith("99,980 more unknown fields")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "advice"),
+    [
+        ("Deployment", {"priorityClassName": "high"}, "move it to spec.template.spec"),
+        ("CronJob", {"nodeSelector": {}}, "move it to spec.jobTemplate.spec.template.spec"),
+        ("Deployment", {"template": {"topologySpreadConstraints": []}}, "move it to spec.template.spec"),
+        ("Pod", {"containers": [{"affinity": {}}]}, "move it to spec"),
+        ("Pod", {"toleration": []}, 'did you mean "tolerations"?'),
+        ("Pod", {"nodeselector": {}}, 'did you mean "nodeSelector"?'),
+        (
+            "Pod",
+            {"topologySpreadConstraints": [{"whenUnsatisfied": "DoNotSchedule"}]},
+            'did you mean "whenUnsatisfiable"?',
+        ),
+        ("PodDisruptionBudget", {"maxUnavaliable": 1}, 'did you mean "maxUnavailable"?'),
+        ("Pod", {"qqq": 1}, ""),
+    ],
+)
+def test_what_was_meant(kind: str, spec: dict[str, Any], advice: str) -> None:
+    assert [field.advice for field in unknown_fields({"kind": kind, "spec": spec})] == [advice]
+
+
+def test_a_directive_of_a_patch_is_no_field() -> None:
+    assert told({"kind": "Pod", "spec": {"containers": [{"name": "a", "$patch": "delete"}]}}) == []
+
+
+def test_nothing_is_said_of_a_kind_that_is_not_known() -> None:
+    assert told({"kind": "PodSpec", "any": 1}) == told({"kind": "Rollout", "any": 1}) == []

@@ -1,6 +1,7 @@
-"""The names of all fields of a pod and of what holds a pod template, so that typing errors in a manifest are found.
+"""The names of all fields of a pod, of what holds a pod template and of what decides with them where pods go.
 
-Upstream: staging/src/k8s.io/api/core/v1/types.go and staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go (v1.36).
+So typing errors in a manifest are found. Upstream: types.go of core, apps, batch, policy, scheduling, storage and
+autoscaling in staging/src/k8s.io/api, and staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go (v1.36).
 """
 
 from __future__ import annotations
@@ -16,14 +17,24 @@ ReplicationControllerSpec: replicas minReadySeconds selector template:PodTemplat
 ReplicaSet: apiVersion kind metadata:ObjectMeta spec:ReplicaSetSpec status
 ReplicaSetSpec: replicas minReadySeconds selector:LabelSelector template:PodTemplateSpec
 Deployment: apiVersion kind metadata:ObjectMeta spec:DeploymentSpec status
-DeploymentSpec: replicas selector:LabelSelector template:PodTemplateSpec strategy minReadySeconds revisionHistoryLimit
-    paused progressDeadlineSeconds
+DeploymentSpec: replicas selector:LabelSelector template:PodTemplateSpec strategy:DeploymentStrategy minReadySeconds
+    revisionHistoryLimit paused progressDeadlineSeconds
+DeploymentStrategy: type rollingUpdate:RollingUpdateDeployment
+RollingUpdateDeployment: maxUnavailable maxSurge
 StatefulSet: apiVersion kind metadata:ObjectMeta spec:StatefulSetSpec status
-StatefulSetSpec: replicas selector:LabelSelector template:PodTemplateSpec volumeClaimTemplates serviceName
-    podManagementPolicy updateStrategy revisionHistoryLimit minReadySeconds persistentVolumeClaimRetentionPolicy
-    ordinals
+StatefulSetSpec: replicas selector:LabelSelector template:PodTemplateSpec
+    volumeClaimTemplates:PersistentVolumeClaim serviceName podManagementPolicy
+    updateStrategy:StatefulSetUpdateStrategy revisionHistoryLimit minReadySeconds
+    persistentVolumeClaimRetentionPolicy:StatefulSetPersistentVolumeClaimRetentionPolicy ordinals:StatefulSetOrdinals
+StatefulSetUpdateStrategy: type rollingUpdate:RollingUpdateStatefulSetStrategy
+RollingUpdateStatefulSetStrategy: partition maxUnavailable
+StatefulSetPersistentVolumeClaimRetentionPolicy: whenDeleted whenScaled
+StatefulSetOrdinals: start
 DaemonSet: apiVersion kind metadata:ObjectMeta spec:DaemonSetSpec status
-DaemonSetSpec: selector:LabelSelector template:PodTemplateSpec updateStrategy minReadySeconds revisionHistoryLimit
+DaemonSetSpec: selector:LabelSelector template:PodTemplateSpec updateStrategy:DaemonSetUpdateStrategy minReadySeconds
+    revisionHistoryLimit
+DaemonSetUpdateStrategy: type rollingUpdate:RollingUpdateDaemonSet
+RollingUpdateDaemonSet: maxUnavailable maxSurge
 Job: apiVersion kind metadata:ObjectMeta spec:JobSpec status
 JobSpec: parallelism completions activeDeadlineSeconds podFailurePolicy successPolicy backoffLimit
     backoffLimitPerIndex maxFailedIndexes selector:LabelSelector manualSelector template:PodTemplateSpec
@@ -184,6 +195,18 @@ PodOS: name
 PodSchedulingGate: name
 PodResourceClaim: name resourceClaimName resourceClaimTemplateName
 PodSchedulingGroup: podGroupName
+PodDisruptionBudget: apiVersion kind metadata:ObjectMeta spec:PodDisruptionBudgetSpec status
+PodDisruptionBudgetSpec: minAvailable selector:LabelSelector maxUnavailable unhealthyPodEvictionPolicy
+PriorityClass: apiVersion kind metadata:ObjectMeta value globalDefault description preemptionPolicy
+PersistentVolumeClaim: apiVersion kind metadata:ObjectMeta spec:PersistentVolumeClaimSpec status
+StorageClass: apiVersion kind metadata:ObjectMeta provisioner parameters reclaimPolicy mountOptions
+    allowVolumeExpansion volumeBindingMode allowedTopologies:TopologySelectorTerm
+TopologySelectorTerm: matchLabelExpressions:TopologySelectorLabelRequirement
+TopologySelectorLabelRequirement: key values
+HorizontalPodAutoscaler: apiVersion kind metadata:ObjectMeta spec:HorizontalPodAutoscalerSpec status
+HorizontalPodAutoscalerSpec: scaleTargetRef:CrossVersionObjectReference minReplicas maxReplicas metrics behavior
+    targetCPUUtilizationPercentage
+CrossVersionObjectReference: kind name apiVersion
 """
 """Type: its fields, each with its type behind a colon where that has fields of its own; indented lines continue."""
 
