@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kschedctl.lint.fingerprint import fingerprint
 from kschedctl.lint.rule import Rule, Severity
 from kschedctl.lint.subject import Problem, path_text
 from kschedctl.lint.suppression import PathIgnores, new_findings, reason_to_ignore
@@ -66,7 +66,6 @@ def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
     subject, path = problem.subject, path_text(problem.path)
     line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
     file = subject.place.file if subject.place else ""
-    identity = "\n".join((rule.id, file, str(subject), path))
     return Finding(
         rule=rule.id,
         severity=severity,
@@ -74,7 +73,7 @@ def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
         path=path,
         message=problem.message,
         fix=problem.fix or rule.fix,
-        fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+        fingerprint=fingerprint(rule.id, subject, problem.path),
         file=file,
         line=line,
         column=column,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.errors import InputError
+from kschedctl.lint.fingerprint import first_fingerprint
 from kschedctl.lint.path_patterns import path_matches
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.findings import Finding
@@ -109,10 +110,13 @@ def parse_baseline(document: Any, where: str) -> Counter[str]:
 def new_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
     """The findings that are not in the baseline, each entry of which stands for one."""
     left = baseline.copy()
-    new = []
-    for finding in findings:
-        if left[finding.fingerprint]:
-            left[finding.fingerprint] -= 1
-        else:
-            new.append(finding)
-    return tuple(new)
+    return tuple(finding for finding in findings if not _taken(left, finding))
+
+
+def _taken(left: Counter[str], finding: Finding) -> bool:
+    """Whether the baseline has one such finding left, which is taken from it."""
+    for entry in (finding.fingerprint, first_fingerprint(finding)):
+        if left[entry] > 0:
+            left[entry] -= 1
+            return True
+    return False

@@ -54,6 +54,6 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
         "level": finding.severity,
         "message": {"text": f"{finding.object}: {finding.message}. {finding.fix}."},
         "locations": [location],
-        "partialFingerprints": {"kschedctl/v1": finding.fingerprint},
+        "partialFingerprints": {"kschedctl/v2": finding.fingerprint},
     }
     return result | ({"ruleIndex": index[finding.rule]} if finding.rule in index else {})

@@ -24,7 +24,7 @@ class Finding(Document, frozen=True):
     """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
 
     ``file`` is empty for an object of a cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same
-    when lines move.
+    when lines move, files are renamed or others are put into the lists on the way to the field.
     """
 
     rule: str

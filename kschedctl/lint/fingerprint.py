@@ -1,0 +1,49 @@
+"""By what a finding is known again: its rule, its object, and the field by the names on the way to it.
+
+Not by its file or by indices of lists, so that a file may be renamed, read from elsewhere or come through a pipe, and
+a container may be put before others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kschedctl.lint.subject import Path, Subject
+from kschedctl.reports.findings import Finding
+
+NAMES = ("name", "key", "topologyKey", "hostPort", "containerPort")
+"""The fields by which the items of a list are told apart; those with none of them are not."""
+
+
+def fingerprint(rule: str, subject: Subject, path: Path) -> str:
+    """The same for the same problem; findings that are alike in all this share it."""
+    return _digest(rule, str(subject), *_names(subject.document, path))
+
+
+def first_fingerprint(finding: Finding) -> str:
+    """As the first baselines have it: by file, and by indices."""
+    return _digest(finding.rule, finding.file, finding.object, finding.path)
+
+
+def _names(document: Any, path: Path) -> Iterator[str]:
+    """The steps of a path, an item of a list by its name, or as ``[]`` where it has none."""
+    value = document
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+            yield f"[{_name(value)}]"
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+            yield step
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return next((f"{key}={item[key]}" for key in NAMES if item.get(key) is not None), "")
+    return item if isinstance(item, str) else ""
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
