@@ -24,7 +24,7 @@ class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
 
     ``exclude``: patterns of paths that are not read; ``per_path_ignores``: patterns of paths -> ids of rules that are
     not reported there; paths begin at the folder of the settings. ``kube_version``: the version of Kubernetes that
-    files are linted for, where no other is asked for.
+    files are linted for, where no other is asked for. ``together``: lists of paths, each of what goes to one cluster.
     """
 
     select: tuple[str, ...] = ()
@@ -35,6 +35,7 @@ class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_f
     exclude: tuple[str, ...] = ()
     per_path_ignores: dict[str, tuple[str, ...]] = {}
     kube_version: str | None = None
+    together: tuple[tuple[str, ...], ...] = ()
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):

@@ -16,6 +16,11 @@ class Located(Protocol):
     @property
     def file(self) -> str: ...
 
+    @property
+    def source(self) -> str:
+        """The template from which Helm rendered it; empty where none is noted."""
+        ...
+
     def locate(self, path: Path) -> tuple[int, int]:
         """Line and column, from 1, of a field."""
         ...

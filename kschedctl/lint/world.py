@@ -20,6 +20,7 @@ from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.subject import Located, Problem, Subject
+from kschedctl.lint.variants import Variants
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
@@ -61,6 +62,7 @@ class World:
     subjects: tuple[Subject, ...] = ()
     gates: FeatureGates = field(default_factory=FeatureGates)
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
+    variants: Variants = field(default_factory=lambda: Variants(()))
 
     @classmethod
     def of_manifests(
@@ -69,10 +71,11 @@ class World:
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",
+        together: Iterable[Iterable[str]] = (),
     ) -> World:
         """Manifests, and the cluster that they go to; ``gates`` where there is none.
 
-        ``namespace``: where objects go that name none, if that is known.
+        ``namespace``: where objects go that name none, if that is known. ``together``: paths that belong together.
         """
         workloads: list[Workload] = []
         items: dict[str, list[Item]] = defaultdict(list)
@@ -89,10 +92,11 @@ class World:
                     items[subject.kind].append(Item(subject, value))
             except InvalidFieldError as error:
                 invalid.append(subject.problem(error.path, error.what))
-        scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"]))
+        variants = Variants(subjects, together)
+        scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"], variants))
         found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
         gates = _gates_of(cluster) if cluster else gates or FeatureGates()
-        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects), gates)
+        return cls(scaled, found, cluster, tuple(invalid), tuple(subjects), gates, variants=variants)
 
     @classmethod
     def of_cluster(cls, cluster: Cluster) -> World:
@@ -133,6 +137,12 @@ class World:
         named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
         others = getattr(self.cluster, FIELDS[kind]) if self.cluster else ()
         return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
+
+    def known_items(self, kind: str) -> list[Item]:
+        """The same with what they are; the cluster's stand nowhere."""
+        linted = self.linted(kind)
+        others = self.known(kind)[len(linted) :]
+        return [*linted, *(Item(Subject(kind, o.metadata.name, o.metadata.namespace), o) for o in others)]
 
     def all_known(self, *kinds: str) -> bool:
         """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full.
@@ -176,6 +186,15 @@ class World:
             self._selected[namespace, selector] = self._matching(namespace, selector)
         return self._selected[namespace, selector]
 
+    def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
+        """Those that can be in one cluster with an object."""
+        found = self.selected(namespace, selector)
+        return [w for w in found if self.variants.together(subject, w.subject)] if self.variants else found
+
+    def beside(self, subject: Subject, items: Iterable[Item]) -> list[Any]:
+        """The values of those that can be in one cluster with an object."""
+        return [item.value for item in items if self.variants.together(subject, item.subject)]
+
     @cached_property
     def _selected(self) -> dict[tuple[str, Selector], list[Workload]]:
         """What was looked up: many select the same."""
@@ -201,9 +220,19 @@ class World:
         """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
         for i, volume in enumerate(workload.spec.volumes):
             if volume.persistent_volume_claim is not None:
-                found = self._claims.get((workload.namespace, volume.persistent_volume_claim.claim_name))
+                key = workload.namespace, volume.persistent_volume_claim.claim_name
+                linted = self._linted_claims.get(key, ())
+                beside = (i.value for i in linted if self.variants.together(i.subject, workload.subject))
+                found = next(beside, None) or self._claims.get(key)
                 if found is not None:
                     yield i, found
+
+    @cached_property
+    def _linted_claims(self) -> dict[tuple[str, str], list[Item]]:
+        found = defaultdict(list)
+        for item in self.linted("PersistentVolumeClaim"):
+            found[item.subject.namespace or "default", item.subject.name].append(item)
+        return found
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
@@ -236,13 +265,14 @@ def _bad_quantities(workload: Workload) -> Iterator[Problem]:
                         yield workload.problem((field_name, i, "resources", part, name), f"{text}: {error.what}")
 
 
-def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item]) -> Iterator[Workload]:
-    ranges = {}
+def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:
+    ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
     for subject, autoscaler in autoscalers:
         spec: AutoscalerSpec = autoscaler.spec
         if spec.max_replicas is not None:
             target = subject.namespace, spec.scale_target_ref.kind, spec.scale_target_ref.name
-            ranges[target] = spec.min_replicas, spec.max_replicas
+            ranges[target].append((subject, spec.min_replicas, spec.max_replicas))
     for workload in workloads:
-        found = ranges.get((workload.subject.namespace, workload.kind, workload.subject.name))
+        known = ranges.get((workload.subject.namespace, workload.kind, workload.subject.name), ())
+        found = next((limits for by, *limits in known if variants.together(by, workload.subject)), None)
         yield scaled_by(workload, *found) if found else workload

@@ -142,7 +142,7 @@ def lint(
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
     manifests = _manifests([*source.filename, *words], source.recursive, which, project)
-    world = _world(manifests, source, around.cluster(source), which.namespace or "")
+    world = _world(manifests, source, around.cluster(source), which.namespace or "", _together(project))
     return _findings(world, which, shown, project)
 
 
@@ -175,7 +175,18 @@ def _baseline(which: Which, project: Project) -> Counter[str]:
     return Counter()
 
 
-def _world(manifests: list[LocatedObject] | None, source: Source, cluster: Cluster | None, namespace: str) -> World:
+def _together(project: Project) -> list[list[str]]:
+    """The settings' lists of paths, as files are named here."""
+    return [[_relative(str(project.folder / path)) for path in paths] for paths in project.settings.together]
+
+
+def _world(
+    manifests: list[LocatedObject] | None,
+    source: Source,
+    cluster: Cluster | None,
+    namespace: str,
+    together: list[list[str]],
+) -> World:
     if manifests is None:
         if cluster is None:
             raise UsageError(
@@ -186,7 +197,9 @@ def _world(manifests: list[LocatedObject] | None, source: Source, cluster: Clust
     if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
         objects = (manifest.value for manifest in manifests)
         cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
-    return World.of_manifests(((manifest.value, manifest) for manifest in manifests), cluster, gates, namespace)
+    return World.of_manifests(
+        ((manifest.value, manifest) for manifest in manifests), cluster, gates, namespace, together
+    )
 
 
 def _manifests(paths: list[str], recursive: bool, which: Which, project: Project) -> list[LocatedObject] | None:

@@ -9,13 +9,15 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.budgets import covered
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload, compiled
-from kschedctl.lint.world import World
+from kschedctl.lint.world import Item, World
 
 _MOST_NAMED = 5
+_MOST_COMPARED = 50
 
 
 def overlap(world: World) -> Iterator[Problem]:
-    for workload, names in _budgets_of(world).items():
+    for workload, budgets in _budgets_of(world).items():
+        names = _in_one_cluster(world, workload, budgets)
         if len(names) > 1:
             more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
             named = ", ".join(sorted(names)[:_MOST_NAMED]) + more
@@ -26,7 +28,7 @@ def overlap(world: World) -> Iterator[Problem]:
 def selects_nothing(world: World) -> Iterator[Problem]:
     for subject, budget, workloads in covered(world):
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
-        if workloads or selector is None or not world.all_known("Pod"):
+        if workloads or selector is None or not world.all_known("Pod") or world.selected(namespace, selector):
             continue
         if world.cluster is None and not world.by_namespace.get(namespace):
             continue
@@ -42,14 +44,23 @@ def missing(world: World) -> Iterator[Problem]:
             yield workload.subject.problem((), message)
 
 
-def _budgets_of(world: World) -> dict[Workload, list[str]]:
-    """The workloads that are selected by known budgets, with the names of these."""
-    found: dict[Workload, list[str]] = {}
-    for budget in world.known("PodDisruptionBudget"):
+def _in_one_cluster(world: World, workload: Workload, budgets: list[Item]) -> set[str]:
+    """The names of the most budgets that are together somewhere, with the workload."""
+    if not world.variants:
+        return {budget.subject.name for budget in budgets}
+    beside = [b.subject for b in budgets if world.variants.together(workload.subject, b.subject)]
+    return {subject.name for subject in world.variants.largest(beside[:_MOST_COMPARED])}
+
+
+def _budgets_of(world: World) -> dict[Workload, list[Item]]:
+    """The workloads that are selected by known budgets, with these."""
+    found: dict[Workload, list[Item]] = {}
+    for item in world.known_items("PodDisruptionBudget"):
+        budget = item.value
         selector = compiled(budget.spec.selector)
         if selector is not None and not selector.nothing:
             for workload in world.selected(budget.metadata.namespace or "default", selector):
-                found.setdefault(workload, []).append(budget.metadata.name)
+                found.setdefault(workload, []).append(item)
     return found
 
 

@@ -16,7 +16,8 @@ def covered(world: World) -> Iterator[tuple[Subject, PodDisruptionBudget, list[W
     """Every linted budget with the workloads that it selects."""
     for subject, budget in world.linted("PodDisruptionBudget"):
         selector = compiled(budget.spec.selector)
-        yield subject, budget, [] if selector is None else world.selected(subject.namespace or "default", selector)
+        namespace = subject.namespace or "default"
+        yield subject, budget, [] if selector is None else world.selected_beside(subject, namespace, selector)
 
 
 def zero_disruptions(world: World) -> Iterator[Problem]:

@@ -68,7 +68,8 @@ def budget_no_guarantee(world: World) -> Iterator[Problem]:
     lowest = min((info.priority for info in world.facts.view.pods.infos), default=0)
     for subject, budget in world.linted("PodDisruptionBudget"):
         selector = compiled(budget.spec.selector)
-        covered = [] if selector is None else world.selected(subject.namespace or "default", selector)
+        namespace = subject.namespace or "default"
+        covered = [] if selector is None else world.selected_beside(subject, namespace, selector)
         if covered and (low := min(map(world.priority, covered))) < highest and low <= lowest:
             message = f"its pods have the lowest priority, {low:,}: those of up to {highest:,} may evict them"
             yield subject.problem(("spec",), message)

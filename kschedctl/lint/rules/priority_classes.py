@@ -8,7 +8,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.world import World
+from kschedctl.lint.world import Item, World
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
@@ -30,32 +30,32 @@ def system_prefix(world: World) -> Iterator[Problem]:
 
 
 def multiple_global_default(world: World) -> Iterator[Problem]:
-    defaults = [c for c in world.known("PriorityClass") if c.global_default]
-    if len(defaults) < 2:
-        return
-    wins = min(defaults, key=lambda c: c.value).metadata.name
-    names = ", ".join(sorted(c.metadata.name for c in defaults))
+    defaults = [item for item in world.known_items("PriorityClass") if item.value.global_default]
     for subject, item in world.linted("PriorityClass"):
-        if item.global_default:
-            message = f"{len(defaults)} classes are the global default ({names}); {wins}, the lowest, would win"
+        beside = world.beside(subject, defaults) if item.global_default else []
+        names = sorted({c.metadata.name for c in beside})
+        if len(names) > 1:
+            wins = min(beside, key=lambda c: c.value).metadata.name
+            message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
             yield subject.problem(("globalDefault",), message)
 
 
 def global_default_high(world: World) -> Iterator[Problem]:
-    classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    others = [c.value for c in classes if not c.global_default]
+    classes = [i for i in world.known_items("PriorityClass") if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, item in world.linted("PriorityClass"):
-        if item.global_default and others and item.value >= max(others):
+        beside = world.beside(subject, classes) if item.global_default else []
+        others = [c.value for c in beside if not c.global_default]
+        if others and item.value >= max(others):
             message = f"pods that name no class get {item.value:,}, no class gives more (the highest: {max(others):,})"
             yield subject.problem(("globalDefault",), message)
 
 
 def duplicate_value(world: World) -> Iterator[Problem]:
-    by_value: dict[int, list[str]] = {}
-    for known in world.known("PriorityClass"):
-        by_value.setdefault(known.value, []).append(known.metadata.name)
+    by_value: dict[int, list[Item]] = {}
+    for known in world.known_items("PriorityClass"):
+        by_value.setdefault(known.value.value, []).append(known)
     for subject, item in world.linted("PriorityClass"):
-        others = sorted(set(by_value[item.value]) - {item.metadata.name})
+        others = sorted({c.metadata.name for c in world.beside(subject, by_value[item.value])} - {item.metadata.name})
         if others:
             yield subject.problem(("value",), f"{item.value:,} is also the value of {', '.join(others)}")
 

@@ -39,7 +39,9 @@ def quorum(world: World) -> Iterator[Problem]:
         members = [
             w
             for w in world.by_namespace.get(namespace, ())
-            if w.spec.scheduling_group and w.spec.scheduling_group.pod_group_name == subject.name
+            if world.variants.together(subject, w.subject)
+            and w.spec.scheduling_group
+            and w.spec.scheduling_group.pod_group_name == subject.name
         ]
         if not isinstance(wanted, int) or (not members and world.cluster is None):
             continue

@@ -78,8 +78,10 @@ def inconsistent_group(world: World) -> Iterator[Problem]:
             continue
         group = workload.namespace, selector
         if group not in groups:
-            groups[group] = _one_of_each(world.selected(*group))
+            groups[group] = _one_of_each(world.selected(*group), by_file=bool(world.variants))
         for other in groups[group]:
+            if not world.variants.together(workload.subject, other.subject):
+                continue
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:
                 message = (
@@ -90,11 +92,13 @@ def inconsistent_group(world: World) -> Iterator[Problem]:
                 break
 
 
-def _one_of_each(workloads: list[Workload]) -> list[Workload]:
-    """The first workload with each list of constraints: what is true of it is true of the others."""
-    found: dict[bytes, Workload] = {}
+def _one_of_each(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
+    """The first workload with each list of constraints: what is true of it is true of the others, of its file."""
+    found: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
-        found.setdefault(_encode(workload.spec.topology_spread_constraints), workload)
+        place = workload.subject.place
+        file = place.file if by_file and place else ""
+        found.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
     return list(found.values())
 
 

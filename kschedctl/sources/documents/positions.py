@@ -5,6 +5,7 @@ Positions are looked up in the text only when somebody asks for one, so that cle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from kschedctl.sources.documents.json_positions import JsonPositions
 from kschedctl.sources.documents.yaml_positions import Spot, spots
 from kschedctl.sources.files import STDIN, open_file, shown
 
+_SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]
 """From the root of a document to a field: keys of mappings and indices of lists."""
 
@@ -38,6 +40,20 @@ class Text:
             spot = spot.inside[step]
         return spot.line, spot.column
 
+    def source(self, line: int) -> str:
+        """The template from which the document that begins here was rendered, as Helm notes it; empty for others."""
+        return self._sources.get(line + 1, "")
+
+    @cached_property
+    def _sources(self) -> dict[int, str]:
+        """By line."""
+        text, found, line, counted = self._content.text, {}, 1, 0
+        for match in _SOURCE.finditer(text):
+            line += text.count("\n", counted, match.start())
+            counted = match.start()
+            found[line] = match[1]
+        return found
+
     @cached_property
     def _json(self) -> JsonPositions:
         return JsonPositions(self._content.text)
@@ -48,12 +64,20 @@ class Text:
 
 
 class LocatedObject(NamedTuple):
-    """One object: its data, and where it is: text, document, and the path in that (the items of a List have one)."""
+    """One object: its data, and where it is: text, document, and the path in that (the items of a List have one).
+
+    ``line``: where the document begins.
+    """
 
     value: Mapping[str, Any]
     text: Text
     document: int = 1
     root: Path = ()
+    line: int = 1
+
+    @property
+    def source(self) -> str:
+        return self.text.source(self.line)
 
     @property
     def file(self) -> str:
@@ -74,16 +98,16 @@ def read_manifests(file: str) -> Iterator[LocatedObject]:
 def manifests_of(file: str, content: Content) -> Iterator[LocatedObject]:
     """The objects of a text. Raises InputError."""
     text = Text(file, content)
-    for value, number, _ in parse(content):
-        yield from _objects(value, text, number, ())
+    for value, number, line in parse(content):
+        yield from _objects(value, text, number, (), line)
 
 
-def _objects(value: Any, text: Text, document: int, root: Path) -> Iterator[LocatedObject]:
+def _objects(value: Any, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
     if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
         for index, item in enumerate(items):
-            yield from _objects(item, text, document, (*root, "items", index))
+            yield from _objects(item, text, document, (*root, "items", index), line)
     elif value:
-        yield LocatedObject(value, text, document, root)
+        yield LocatedObject(value, text, document, root, line)

@@ -1,0 +1,145 @@
+"""Which linted objects can be in one cluster: a repository holds variants of the same ones, for many clusters.
+
+Where two files hold the same object (kind, namespace, name), the folders in which they are, below the one that they
+share, are alternatives: nothing of the one is ever together with anything of the other. Files of one folder, and parts
+of one file, are alternatives in the same way. Folders above or beside that hold nothing twice go with all of them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+
+from kschedctl.lint.subject import Subject
+
+Home = tuple[str, ...]
+"""Folders, file, and the number of a part of the file."""
+
+_SHARED = frozenset({"Namespace", "CustomResourceDefinition", "Kustomization"})
+"""Kinds that are declared again wherever they are needed."""
+
+_INSTALLED = (
+    *("PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy"),
+    *("PodDisruptionBudget", "ServiceAccount", "Secret", "SecretList", "ConfigMap", "StorageClass", "PersistentVolume"),
+    *("PersistentVolumeClaim", "CustomResourceDefinition", "ClusterRole", "ClusterRoleList", "ClusterRoleBinding"),
+    *("ClusterRoleBindingList", "Role", "RoleList", "RoleBinding", "RoleBindingList", "Service", "DaemonSet", "Pod"),
+    *("ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob"),
+)
+_RANK = {kind: rank for rank, kind in enumerate(_INSTALLED)}
+"""The order in which Helm writes the kinds of a release. See InstallOrder in its kind_sorter.go."""
+
+
+class Variants:
+    """Of these objects; ``declared``: lists of paths that belong together, each list another cluster."""
+
+    def __init__(self, subjects: Sequence[Subject], declared: Iterable[Iterable[str]] = ()) -> None:
+        self._homes = dict(_homes(subjects))
+        self._declared = [[_parts(path) for path in paths] for paths in declared]
+        self._alternatives: dict[Home, dict[str, set[str]]] = {}
+        holders: dict[tuple[str, str, str, str], set[Home]] = {}
+        for subject in subjects:
+            if (identity := _identity(subject)) is not None:
+                holders.setdefault(identity, set()).add(self._homes[subject])
+        for homes in holders.values():
+            for at, children in _divergences(homes):
+                self._set_apart(at, children)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything that is apart."""
+        return bool(self._alternatives or self._declared)
+
+    def together(self, one: Subject, other: Subject) -> bool:
+        """Whether both can be in one cluster; what was read from a cluster is with everything."""
+        here, there = self._homes.get(one), self._homes.get(other)
+        if here is None or there is None or here == there:
+            return True
+        ours, theirs = self._clusters(here), self._clusters(there)
+        if ours and theirs:
+            return not ours.isdisjoint(theirs)
+        depth = next(i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b)
+        groups = self._alternatives.get(here[:depth], {})
+        return here[depth] not in groups or there[depth] not in groups[here[depth]]
+
+    def largest(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
+        """The most of these that can be in one cluster; the first ones of as many."""
+        found: Sequence[Subject] = subjects[:1]
+        for first in subjects if self else ():
+            kept: list[Subject] = [first]
+            kept += (s for s in subjects if s is not first and all(self.together(s, other) for other in kept))
+            found = max(found, kept, key=len)
+        return found if self else subjects
+
+    def _clusters(self, home: Home) -> set[int]:
+        """Of the settings' lists, those that hold the file."""
+        return {i for i, paths in enumerate(self._declared) if any(home[: len(path)] == path for path in paths)}
+
+    def _set_apart(self, at: Home, children: set[str]) -> None:
+        """The children of a folder (or a file) are alternatives, with all that is one of them already."""
+        groups = self._alternatives.setdefault(at, {})
+        known = [groups[child] for child in children if child in groups]
+        if known and children <= known[0]:
+            return
+        merged = children.union(*known)
+        groups.update(dict.fromkeys(merged, merged))
+
+
+def _divergences(homes: set[Home]) -> Iterator[tuple[Home, set[str]]]:
+    """Where the ways to these homes part, and the steps that lead on from there."""
+    open_: list[tuple[int, list[Home]]] = [(0, list(homes))]
+    while open_:
+        depth, some = open_.pop()
+        by_step: dict[str, list[Home]] = {}
+        for home in some:
+            by_step.setdefault(home[depth], []).append(home)
+        if len(by_step) > 1:
+            yield some[0][:depth], set(by_step)
+        open_ += [(depth + 1, ways) for ways in by_step.values() if len(ways) > 1]
+
+
+def _homes(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, Home]]:
+    by_file: dict[str, list[Subject]] = {}
+    for subject in subjects:
+        by_file.setdefault(subject.place.file if subject.place else "", []).append(subject)
+    for file, of_file in by_file.items():
+        for number, part in enumerate(_parts_of_file(of_file)):
+            yield from ((subject, (*_parts(file), str(number))) for subject in part)
+
+
+def _parts(path: str) -> Home:
+    return tuple(posixpath.normpath(path.replace("\\", "/")).split("/"))
+
+
+def _parts_of_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
+    """One after the other; another begins where an object comes a second time, as in renders written to one file."""
+    found: list[Sequence[Subject]] = []
+    begin, seen = 0, set()
+    for index, subject in enumerate(subjects):
+        identity = _identity(subject)
+        if identity in seen:
+            end = _begin_of_render(subjects, begin, index)
+            found.append(subjects[begin:end])
+            begin, seen = end, {_identity(each) for each in subjects[end:index]}
+        if identity is not None:
+            seen.add(identity)
+    return [*found, subjects[begin:]]
+
+
+def _begin_of_render(subjects: Sequence[Subject], begin: int, index: int) -> int:
+    """Where the render of a chart begins in which this object is: what Helm writes before it belongs to it."""
+    while index - 1 > begin and _in_render(subjects[index - 1], subjects[index]):
+        index -= 1
+    return index
+
+
+def _in_render(before: Subject, after: Subject) -> bool:
+    if not (before.place and after.place and before.place.source and after.place.source):
+        return False
+    return _RANK.get(before.kind, len(_RANK)) <= _RANK.get(after.kind, len(_RANK))
+
+
+def _identity(subject: Subject) -> tuple[str, str, str, str] | None:
+    """What no cluster has twice; None for what has no name, and for what is declared wherever it is needed."""
+    if not subject.name or subject.kind in _SHARED:
+        return None
+    group = str(subject.document.get("apiVersion") or "").rpartition("/")[0]
+    return group, subject.kind, subject.namespace, subject.name

@@ -1,0 +1,138 @@
+"""A repository holds variants of the same objects: rules about several objects look within one of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kschedctl.cli.main import main
+
+Found = Callable[..., list[tuple[str, str]]]
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %s, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: web}]
+"""
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: %s, namespace: shop}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+"""
+DEFAULT = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: %s}
+value: %d
+globalDefault: true
+"""
+
+
+@pytest.fixture
+def found(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
+    """(file, rule) of what lint finds by these rules in a folder with these files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+
+    def found(files: dict[str, str], rules: str, *options: str) -> list[tuple[str, str]]:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        main(["lint", ".", "-R", "--select", rules, "-o", "json", *options])
+        return sorted((f["file"], f["rule"]) for f in json.loads(capsys.readouterr().out)["findings"])
+
+    return found
+
+
+OVERLAYS = {
+    "base/web.yaml": DEPLOYMENT % "web",
+    "overlays/dev/budget.yaml": BUDGET % "web",
+    "overlays/prod/budget.yaml": BUDGET % "web",
+}
+
+
+def test_budgets_of_two_overlays_do_not_overlap(found: Found) -> None:
+    assert found(OVERLAYS, "pdb-overlap,pdb-missing,pdb-selects-nothing") == []
+
+
+def test_two_budgets_of_one_overlay_do(found: Found) -> None:
+    files = OVERLAYS | {"overlays/prod/second.yaml": BUDGET % "second"}
+    assert found(files, "pdb-overlap") == [("base/web.yaml", "pdb-overlap")]
+
+
+def test_what_is_beside_two_variants_is_in_both(found: Found) -> None:
+    """Of two renders in a folder each has its own budget; the third file selects the pods of both once more."""
+    files = {
+        "default.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
+        "ha.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
+    }
+    assert found(files, "pdb-overlap") == []
+    assert found({"more.yaml": BUDGET % "more"}, "pdb-overlap") == [
+        ("default.yaml", "pdb-overlap"),
+        ("ha.yaml", "pdb-overlap"),
+    ]
+
+
+def test_whole_folders_are_alternatives(found: Found) -> None:
+    """One object that both have sets all that is in dev apart from all that is in prod."""
+    files = {
+        "dev/a/web.yaml": DEPLOYMENT % "web",
+        "dev/b/class.yaml": DEFAULT % ("low", 1),
+        "prod/a/web.yaml": DEPLOYMENT % "web",
+        "prod/c/class.yaml": DEFAULT % ("high", 9),
+    }
+    assert found(files, "pc-multiple-global-default") == []
+    assert found({"prod/class.yaml": DEFAULT % ("higher", 99)}, "pc-multiple-global-default") == [
+        ("prod/c/class.yaml", "pc-multiple-global-default"),
+        ("prod/class.yaml", "pc-multiple-global-default"),
+    ]
+
+
+def test_renders_that_follow_each_other_in_a_file(found: Found) -> None:
+    """Helm writes budgets before Deployments: the second budget is of the second render, whose Deployment repeats."""
+    render = "---\n# Source: web/templates/budget.yaml\n%s---\n# Source: web/templates/web.yaml\n%s"
+    text = "".join(render % (BUDGET % name, DEPLOYMENT % "web") for name in ("one", "two"))
+    assert found({"all.yaml": text}, "pdb-overlap") == []
+    assert found({"all.yaml": text.replace("# Source", "# From")}, "pdb-overlap") == [("all.yaml", "pdb-overlap")]
+
+
+def test_namespaces_that_are_declared_twice_set_nothing_apart(found: Found) -> None:
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"
+    files = {"a/web.yaml": namespace + DEPLOYMENT % "web", "b/one.yaml": namespace + BUDGET % "one"}
+    assert found(files | {"b/two.yaml": BUDGET % "two"}, "pdb-overlap") == [("a/web.yaml", "pdb-overlap")]
+
+
+def test_settings_say_what_belongs_together(found: Found) -> None:
+    """Nothing is there twice, and yet dev and prod are two clusters."""
+    files = {
+        "web.yaml": DEPLOYMENT % "web",
+        "dev/budget.yaml": BUDGET % "of-dev",
+        "prod/budget.yaml": BUDGET % "of-prod",
+    }
+    assert found(files, "pdb-overlap") == [("web.yaml", "pdb-overlap")]
+    settings = "lint: {together: [[web.yaml, dev], [web.yaml, prod]]}\n"
+    assert found({".kschedctl.yaml": settings}, "pdb-overlap") == []
+
+
+def test_an_autoscaler_of_another_variant_scales_nothing(found: Found) -> None:
+    scaler = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}
+"""
+    budget = BUDGET.replace("maxUnavailable: 1", "minAvailable: 2") % "web"
+    whole = {f"{name}/web.yaml": f"{DEPLOYMENT % 'web'}---\n{budget}" for name in ("dev", "prod")}
+    assert found(whole | {"dev/scaler.yaml": scaler}, "pdb-over-hpa-min") == [("dev/web.yaml", "pdb-over-hpa-min")]
