@@ -32,11 +32,12 @@ def kinds(documents: list[Json], key: str = "d/p", wishes: RemedyWishes = Remedy
 
 
 def test_what_weakens_nothing_comes_first_and_the_smallest_change_before_others() -> None:
-    """Adding a node like n2 would not do: that is for others, too. Cordoned nodes are not models."""
+    """A node more like n1 is too small, one like n2 is for others; one like n3 is not cordoned yet."""
     assert kinds(tainted(), wishes=RemedyWishes(1)) == [
         ("Uncordon",),
         ("Tolerate",),
         ("LowerRequest",),
+        ("AddNode",),
         ("Tolerate",),
         ("RemoveTaint",),
     ]
@@ -55,10 +56,10 @@ def test_each_remedy_applied_to_the_documents_lets_the_pod_schedule_where_it_say
 
 def test_only_what_is_wished_for() -> None:
     documents = tainted()
-    assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("RemoveTaint",)]
+    assert kinds(documents, wishes=RemedyWishes(1, by="operator")) == [("Uncordon",), ("AddNode",), ("RemoveTaint",)]
     assert kinds(documents, wishes=RemedyWishes(1, only=frozenset({"Tolerate"}))) == [("Tolerate",), ("Tolerate",)]
     without = RemedyWishes(1, without=frozenset({"Tolerate", "Uncordon"}))
-    assert kinds(documents, wishes=without) == [("LowerRequest",), ("RemoveTaint",)]
+    assert kinds(documents, wishes=without) == [("LowerRequest",), ("AddNode",), ("RemoveTaint",)]
 
 
 def test_two_changes_where_one_is_not_enough_and_none_that_is_not_needed() -> None:

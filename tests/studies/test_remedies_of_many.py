@@ -28,13 +28,13 @@ def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
 
 
 def test_each_time_what_clears_most_of_the_rest() -> None:
-    """n2 takes two of the replicas once it is uncordoned, and the pod that wants a label once it has that."""
+    """n2 takes two of the replicas once it is uncordoned, and the pod that wants a label once it has that; one is left."""
     documents = [node("n1", cpu="1", taints=[GPU]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
     documents += [replica(f"r{i}") for i in range(3)]
     documents += [pod("lost", cpu="0", nodeSelector={"disk": "ssd"})]
     chosen, cleared, waits = answer(documents)
-    assert chosen == [("Uncordon node n2, and label node n2 with disk=ssd", 3)]
-    assert (cleared, waits) == (3, 4)
+    assert chosen == [("Uncordon node n2, and label node n2 with disk=ssd", 3), ("Add a node like n2 (pool p)", 1)]
+    assert (cleared, waits) == (4, 4)
 
 
 def test_what_the_author_changes_is_changed_for_all_pods_alike() -> None:

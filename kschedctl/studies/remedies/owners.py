@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
 from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.studies.remedies import kubectl
+from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.json_patch import plain
 
 Json = dict[str, Any]
@@ -36,20 +38,15 @@ class OwnerPatch(NamedTuple):
     @property
     def commands(self) -> tuple[str, ...]:
         """The command that patches; where there is none, what has to be done."""
-        kind, name = self.owner.kind.lower(), self.owner.name
-        where = f" -n {self.owner.namespace}" if self.owner.namespace else ""
         if self.anew:
-            return (f"# {self.owner} cannot be patched in this: make it anew from its manifest with {self.text}",)
-        return (f"kubectl patch {kind}{where} {name} --type strategic -p '{_quoted(self.text)}'",)
+            who = " ".join(str(self.owner).split())
+            return (f"# {who} cannot be patched in this: make it anew from its manifest with {self.text}",)
+        key = ObjectKey(*self.owner)
+        return (kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", self.text),)
 
     @property
     def text(self) -> str:
         return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
-
-
-def _quoted(text: str) -> str:
-    """For a shell, between single quotes."""
-    return text.replace("'", "'\\''")
 
 
 def owner_patch(before: Pod, after: Pod) -> OwnerPatch:

@@ -19,7 +19,7 @@ Ways = Callable[[Site], Iterable[Fix]]
 Where = tuple[frozenset[Fix], Row | None]
 """A trial by its changes, and a node in it."""
 MOST_TRIALS = 2000
-MOST_SITES = {1: MOST_SITES_OF_TRIAL, 2: 24, 3: 10}
+MOST_SITES = {1: MOST_SITES_OF_TRIAL, 2: 60, 3: 40}
 """Size of sets -> on so many nodes they are looked for, the least hopeless first."""
 TOLD_IN_FULL = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"})
 """The plugins of which a fact that is the same after a change tells that the change did nothing."""

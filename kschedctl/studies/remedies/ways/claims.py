@@ -27,9 +27,9 @@ from kschedctl.scheduler.volumes.listers import (
     volume_storage,
 )
 from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import kubectl
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)

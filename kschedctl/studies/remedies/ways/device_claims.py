@@ -23,9 +23,9 @@ from kschedctl.api.objects import (
     Struct,
 )
 from kschedctl.api.ownership import controller_of
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.targets import Site
-from kschedctl.studies.remedies.ways import kubectl
 from kschedctl.studies.remedies.ways.missing_objects import NEAR, owned_by
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30

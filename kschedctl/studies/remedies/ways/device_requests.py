@@ -22,9 +22,9 @@ from kschedctl.api.objects import (
     ResourceClaim,
 )
 from kschedctl.scheduler.facts import DeviceFault, DevicesUnfit, RequestedDevices
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import Site
-from kschedctl.studies.remedies.ways import kubectl
 from kschedctl.studies.remedies.ways.device_claims import SpecChange, asking, found, named
 from kschedctl.studies.remedies.ways.missing_objects import NEAR
 

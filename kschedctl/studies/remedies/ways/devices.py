@@ -10,9 +10,10 @@ from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, Resource
 from kschedctl.scheduler.dynamic_resources.allocated import DeviceId, holdings
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.facts import ClaimsUnusable, DevicesUnfit
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources, kubectl
+from kschedctl.studies.remedies.ways import device_claims, device_requests, extended_resources
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
 
 UNTAINT, FREE = 40, 35

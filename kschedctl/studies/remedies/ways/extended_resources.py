@@ -10,9 +10,9 @@ from kschedctl.api.objects import Container, DeviceClass, Pod
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.facts import DevicesUnfit, Insufficient
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import kubectl
 
 LOWER, BACK = 40, 42
 MOST = 4

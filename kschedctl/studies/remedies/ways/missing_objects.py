@@ -29,9 +29,9 @@ from kschedctl.scheduler.volumes.listers import (
     listers,
     volume_storage,
 )
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey, on_pod
 from kschedctl.studies.remedies.targets import Site
-from kschedctl.studies.remedies.ways import kubectl
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
     PodClaim,

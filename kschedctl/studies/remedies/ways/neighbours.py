@@ -25,6 +25,7 @@ from kschedctl.scheduler.facts import (
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.edits.cluster_edits import returns
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.given_back import detached, gone, users_of
@@ -49,7 +50,7 @@ def in_the_way(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
                 moved += 1
                 yield change
         if fewer < MOST_MOVED:
-            for change in _fewer(site, position):
+            for change in one_fewer(site, position):
                 fewer += 1
                 yield change
 
@@ -154,7 +155,6 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
-    delete = f"kubectl delete pod -n {pod.metadata.namespace} {pod.metadata.name}"
     yield Fix(
         "MovePod",
         (pod.key, target),
@@ -163,7 +163,7 @@ def _moved(site: Site, position: Position, free: Bools) -> Iterator[Fix]:
         (ObjectEdit(ObjectKey.of(pod), _placed_on(target)), *detached(view, pod)),
         MOVE,
         f"evicts {pod.key}",
-        commands=(f"kubectl cordon {here}", delete, f"kubectl uncordon {here}"),
+        commands=(kubectl.run("cordon", here), kubectl.delete(ObjectKey.of(pod)), kubectl.run("uncordon", here)),
         variant_of="pod",
         where=pod.key,
     )
@@ -192,17 +192,13 @@ def _elsewhere(site: Site, position: Position, pod: Pod, free: Bools) -> str:
     return after.nodes.names[Row(-best[1])] if best else ""
 
 
-def _fewer(site: Site, position: Position) -> Iterator[Fix]:
-    """One replica fewer of its workload: this one, as its controller is told."""
+def one_fewer(site: Site, position: Position) -> Iterator[Fix]:
+    """One replica fewer of its workload: this one, where its controller can be told so."""
     pod = site.cycle.view.pods.objects[position]
     owner = owner_of(pod)
-    if owner.kind not in ("Deployment", "ReplicaSet"):
+    left = _replicas_left(site, pod, owner)
+    if left is None:
         return
-    first = (
-        f"kubectl annotate pod -n {pod.metadata.namespace} {pod.metadata.name}"
-        " controller.kubernetes.io/pod-deletion-cost=-1000 --overwrite"
-    )
-    left = replicas(site, owner) - 1
     yield Fix(
         "ScaleDown",
         pod.key,
@@ -211,10 +207,23 @@ def _fewer(site: Site, position: Position) -> Iterator[Fix]:
         gone(site.cycle.view, pod),
         FEWER,
         f"{owner} runs with one replica fewer",
-        commands=(first, f"kubectl scale {owner.kind.lower()} -n {owner.namespace} {owner.name} --replicas={left}"),
+        commands=kubectl.one_fewer(pod, owner, left),
         variant_of=owner,
         where=pod.key,
     )
+
+
+def _replicas_left(site: Site, pod: Pod, owner: Owner) -> int | None:
+    """How many replicas there are without the pod; None where its workload would not give up this one."""
+    if owner.kind in ("Deployment", "ReplicaSet"):
+        return replicas(site, owner) - 1
+    ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
+    if owner.kind != "StatefulSet" or not ordinal.isdigit():
+        return None
+    later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(site, owner))
+    pods = site.cycle.view.pods
+    last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
+    return int(ordinal) if last else None
 
 
 def replicas(site: Site, owner: Owner) -> int:

@@ -27,9 +27,9 @@ from kschedctl.scheduler.volumes.listers import (
     listers,
 )
 from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import Site
-from kschedctl.studies.remedies.ways import kubectl
 from kschedctl.studies.remedies.ways.claims import ClaimChange, given, made_anew
 
 NEW_VOLUME, BESIDE_PROVISIONER, LEFT_BEHIND = 36, 30, 25

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.scheduler.facts import Wanted
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.targets import Site
 
@@ -113,7 +114,7 @@ def label_node(site: Site, key: str, value: str) -> Iterator[Fix]:
         on_node(node, lambda found: _with_labels(found, {**found.metadata.labels, key: value})),
         LABEL,
         f"node {name} is no longer one with {key}={before}" if before is not None else "",
-        commands=(f"kubectl label node {name} {key}={value}{' --overwrite' * (before is not None)}",),
+        commands=(kubectl.run("label", "node", name, f"{key}={value}", *["--overwrite"] * (before is not None)),),
         variant_of=(key, value),
         where=name,
     )
@@ -133,7 +134,7 @@ def unlabel_node(site: Site, key: str) -> Iterator[Fix]:
         on_node(node, lambda found: _with_labels(found, {k: v for k, v in found.metadata.labels.items() if k != key})),
         LABEL,
         f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
-        commands=(f"kubectl label node {name} {key}-",),
+        commands=(kubectl.run("label", "node", name, f"{key}-"),),
         variant_of=key,
         where=name,
     )

@@ -12,6 +12,7 @@ from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.scheduler.pod_affinity.terms import selected_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import near_words
@@ -170,7 +171,8 @@ def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
     def change(found: Namespace) -> Namespace:
         return replace(found, metadata=replace(found.metadata, labels={**found.metadata.labels, **wanted}))
 
-    pairs = " ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
+    pairs = " ".join(labels)
     return Fix(
         "LabelNamespace",
         (name, pairs),
@@ -178,5 +180,5 @@ def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
         "operator",
         (ObjectEdit(ObjectKey.of(namespace), change),),
         LABEL,
-        commands=(f"kubectl label namespace {name} {pairs} --overwrite",),
+        commands=(kubectl.run("label", "namespace", name, *labels, "--overwrite"),),
     )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE, find_untolerated
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, on_node, on_pod
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
 from kschedctl.studies.remedies.ways.node_labels import is_typo
@@ -30,7 +31,7 @@ def cordoned(site: Site, refusal: NodeRefusal) -> Iterator[Fix]:
         "operator",
         on_node(node, _uncordoned),
         UNCORDON,
-        commands=(f"kubectl uncordon {name}",),
+        commands=(kubectl.run("uncordon", name),),
         variant_of="uncordon",
         where=name,
     )
@@ -122,7 +123,7 @@ def _untaint(node: Node, taint: Taint) -> Fix:
         on_node(node, change),
         UNTAINT,
         "pods that do not tolerate it may then run there too",
-        commands=(f"kubectl taint node {name} {taint.key}:{taint.effect}-",),
+        commands=(kubectl.run("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
         variant_of=taint,
         where=name,
     )

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.volumes.listers import listers
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import kubectl
 from kschedctl.studies.remedies.ways.given_back import users_of, volumes_of
 from kschedctl.studies.remedies.ways.stopped_pods import stopped
 

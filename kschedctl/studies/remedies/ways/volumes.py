@@ -29,9 +29,10 @@ from kschedctl.scheduler.volumes.listers import (
 )
 from kschedctl.scheduler.volumes.matching import is_bound_to
 from kschedctl.scheduler.volumes.reservation import bound_claim, taken_volume
+from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import Fix, ObjectEdit, ObjectKey
 from kschedctl.studies.remedies.targets import NodeRefusal, Site
-from kschedctl.studies.remedies.ways import kubectl, missing_objects, new_volumes, storage_pools
+from kschedctl.studies.remedies.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.studies.remedies.ways.claims import (
     REMADE,
     ClaimChange,

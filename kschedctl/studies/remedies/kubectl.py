@@ -8,13 +8,24 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import Owner
 from kschedctl.studies.remedies.api_versions import API_VERSIONS
 from kschedctl.studies.remedies.changes import ObjectKey
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 GIVEN_BY_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
 Json = dict[str, Any]
+
+
+def run(*words: str) -> str:
+    """A command of these words, each quoted where a shell would read more into it.
+
+    >>> run("uncordon", "n1; reboot")
+    "kubectl uncordon 'n1; reboot'"
+    """
+    return f"kubectl {' '.join(map(quote, words))}"
 
 
 def manifest(key: ObjectKey, found: Struct, **more: Any) -> Json:
@@ -32,20 +43,33 @@ def apply(document: Json) -> str:
 
 
 def delete(key: ObjectKey) -> str:
-    return f"kubectl delete {_named(key)}"
+    return run("delete", *named(key))
 
 
 def patch(key: ObjectKey, change: Json | list[Json]) -> str:
     """A merge patch, or the operations of a JSON patch."""
     sort = "json" if isinstance(change, list) else "merge"
-    return f"kubectl patch {_named(key)} --type={sort} -p {quote(json.dumps(change))}"
+    return run("patch", *named(key), f"--type={sort}", "-p", json.dumps(change))
 
 
 def annotate(key: ObjectKey, annotation: str) -> str:
     """``annotation``: ``KEY=VALUE``, or ``KEY-`` to remove it."""
-    return f"kubectl annotate {_named(key)} {quote(annotation)}"
+    return run("annotate", *named(key), annotation)
 
 
-def _named(key: ObjectKey) -> str:
-    namespace = f"-n {quote(key.namespace)} " if key.namespace else ""
-    return f"{SHORT.get(key.kind, key.kind.lower())} {namespace}{quote(key.name)}"
+def named(key: ObjectKey) -> tuple[str, ...]:
+    """How a command is told which object it is about."""
+    namespace = ("-n", key.namespace) if key.namespace else ()
+    return (SHORT.get(key.kind, key.kind.lower()), *namespace, key.name)
+
+
+def one_fewer(pod: Pod, owner: Owner, left: int) -> tuple[str, ...]:
+    """The workload with so many replicas left, of which the pod is none: a StatefulSet gives up the last by itself.
+
+    Reference: Pod deletion cost, in ReplicaSet (k8s.io/docs).
+    """
+    scale = run("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={left}")
+    if owner.kind == "StatefulSet":
+        return (scale,)
+    cost = run("annotate", *named(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite")
+    return (cost, scale)
