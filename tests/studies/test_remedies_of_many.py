@@ -28,7 +28,7 @@ def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
 
 
 def test_each_time_what_clears_most_of_the_rest() -> None:
-    """n2 takes two of the replicas once it is uncordoned, and the pod that wants a label once it has that; one is left."""
+    """n2 takes two of the replicas once it is uncordoned, then the pod that wants a label; one is left."""
     documents = [node("n1", cpu="1", taints=[GPU]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
     documents += [replica(f"r{i}") for i in range(3)]
     documents += [pod("lost", cpu="0", nodeSelector={"disk": "ssd"})]
