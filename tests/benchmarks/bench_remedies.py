@@ -1,9 +1,10 @@
 """How long the search for remedies takes on a big cluster, as so many times one replay of the pod's cycle.
 
-    python tests/benchmarks/bench_remedies.py [--nodes 5000] [--pods 30] [--most 3]
+    python tests/benchmarks/bench_remedies.py [--nodes 5000] [--pods 30] [--most 3] [--pending 1000]
 
 The cluster is built in memory: nodes in four zones and three pools, one of them tainted, with pods of 400 Deployments
-that leave some room on each node. Each pod that is asked about fits nowhere, for another reason.
+that leave some room on each node. Each pod that is asked about fits nowhere, for another reason. In the end many pods
+of 20 Deployments wait, half for a label that no node has, half for more cpu than is free: all are asked about at once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from typing import Any
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
+from kschedctl.reports.remedies import RemediesOfMany
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.remedies.catalogue import against, everywhere
+from kschedctl.studies.remedies.many import remedies_of_many
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials
+from kschedctl.studies.settling import settle
 
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "pool"
 WORKLOADS = 400
@@ -85,6 +90,31 @@ CASES: Mapping[str, Callable[[], api.Pod]] = {
 }
 
 
+def waiting(number: int) -> list[api.Pod]:
+    """Pods of 20 Deployments that fit nowhere."""
+    found = []
+    for i in range(number):
+        app = f"late-{i % 20}"
+        owner = api.OwnerReference(kind="ReplicaSet", name=f"{app}-5f", controller=True)
+        labels = {"app": app, "pod-template-hash": "5f"}
+        meta = api.PodMeta(f"late-{i:05}", "bench", f"uid-{i}", labels=labels, owner_references=(owner,))
+        more = asked(node_selector={POOL: f"q{i % 20}"}) if i % 2 else asked(f"{14 + i % 20}")
+        found.append(api.Pod(meta, more.spec))
+    return found
+
+
+def many(cluster: Cluster, number: int) -> None:
+    """All pending pods at once, beside one simulation in which they pass the queue."""
+    late = waiting(number)
+    both = added(cluster, late)
+    one = min(seconds_of(partial(settle, both)) for _ in range(2))
+    report: list[RemediesOfMany] = []
+    took = seconds_of(lambda: report.append(remedies_of_many(both, {pod.key for pod in late}, "here")))
+    found, rest = report[0], "" if report[0].complete else ", not all tried"
+    print(f"{number} pending pods{'':16} one simulation {one * 1000:6.0f} ms")
+    print(f"  {took * 1000:8.0f} ms, {took / one:.0f} times as long, {found.cleared} of {found.waiting} cleared{rest}")
+
+
 def seconds_of(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
@@ -93,10 +123,11 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 5000), ("pods", 30), ("most", 3)):
+    for name, default in (("nodes", 5000), ("pods", 30), ("most", 3), ("pending", 1000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args(arguments)
-    scheduler = Scheduler(cluster_of(options.nodes, options.pods))
+    cluster = cluster_of(options.nodes, options.pods)
+    scheduler = Scheduler(cluster)
     print(f"{options.nodes} nodes, {options.nodes * options.pods} pods; sets of up to so many changes")
     for name, make in CASES.items():
         assert not Trials(scheduler, make()).base.works
@@ -109,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rest = "" if search.exhausted else ", not all tried"
             times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"
             print(f"  {most}: {times}, {len(search.found)} found{rest}")
+    many(cluster, options.pending)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ class Simulation:
         self.unknown: dict[Unknown, None] = {}
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
+        self._lowest_priority = int(self.view.pods.priority.min(initial=0))
         self._frameworks: dict[int, Framework | None] = {}
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
@@ -231,8 +232,9 @@ class Simulation:
         """Make room by evicting pods, if that helps. Raises PluginError."""
         pods = self.view.pods
         info = self.placements.incoming(int(pods.info[position]))
-        lower = pods.priority[pods.info] < info.priority
-        if not self.preemption or info.spec.preemption_policy == "Never" or not (lower & (self.view.node >= 0)).any():
+        if not self.preemption or info.spec.preemption_policy == "Never" or info.priority <= self._lowest_priority:
+            return None
+        if not ((pods.priority[pods.info] < info.priority) & (self.view.node >= 0)).any():
             return None
         outcome = run_post_filter(self.placements.cycle(framework, position))
         candidate = self._candidate(outcome)
