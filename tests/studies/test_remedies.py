@@ -192,3 +192,9 @@ def test_alternatives_are_told_once() -> None:
     documents.append(pod("p"))
     first = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies[0]
     assert (first.summary, first.alternatives) == ("Uncordon node n1", ("n2",))
+
+
+def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() -> None:
+    documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="500")]
+    (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies
+    assert (found.summary, found.opens) == ("Ask for 3010m of cpu instead of 500 in container c", ("n3",))

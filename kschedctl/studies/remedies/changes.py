@@ -58,7 +58,7 @@ class Fix:
     text: str
     by: By
     edits: tuple[ObjectEdit, ...]
-    cost: int
+    cost: float
     weakens: str = ""
     commands: tuple[str, ...] = ()
     variant_of: Hashable = None

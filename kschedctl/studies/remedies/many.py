@@ -148,7 +148,7 @@ class GreedyChoice:
         return found
 
 
-def _worth(proposal: Proposal, after: Settled) -> tuple[int, bool, int]:
+def _worth(proposal: Proposal, after: Settled) -> tuple[int, bool, float]:
     """The fewer wait afterwards the better, then what weakens nothing, then the smaller change."""
     fixes = proposal.remedy.trial.changes
     return len(after.waiting), any(fix.weakens for fix in fixes), sum(fix.cost for fix in fixes)

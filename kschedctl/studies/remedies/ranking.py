@@ -23,7 +23,7 @@ def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
     return [Ranked(first, _elsewhere(first, others)) for first, *others in alike.values()]
 
 
-def _rank(trial: RemedyTrial) -> tuple[bool, int, int, bool, int, str]:
+def _rank(trial: RemedyTrial) -> tuple[bool, int, float, bool, int, str]:
     """What weakens nothing comes first; then the fewer and the smaller changes, the author's, those that open more."""
     fixes = trial.changes
     return (

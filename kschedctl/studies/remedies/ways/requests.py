@@ -162,7 +162,7 @@ def _lowered(site: Site, asked: OwnRequest, resource: str, new: str) -> Fix:
     text = f"ask for {new} of {resource} instead of {before}{where}"
     edits = on_pod(site.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
     target = (asked.field, asked.place, resource, new)
-    cost = LOWER + round(WHOLE * (1 - left))
+    cost = LOWER + WHOLE * (1 - left)
     return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1])
 
 
