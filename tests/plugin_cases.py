@@ -114,6 +114,8 @@ def scores(plugin: Any, info: PodInfo, view: Fork, nodes: Iterable[str] | None =
         if before.skip:
             return {"prescore": {"code": "Skip", "reasons": []}}
         state = before.state
+    elif hasattr(plugin, "pre_filter"):
+        state = plugin.pre_filter(info, view).state
     raw = plugin.score(info, view, state, rows)
     normalized = plugin.normalize(state, raw)
     return {

@@ -212,7 +212,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
             outcome = Filtering.of(framework, pre_filter, info, view).judge()
             considered = _considered(pre_filter, promised, view)
             rows = _feasible(outcome, considered, promised)
-            scores = run_score(framework, info, view, rows)
+            scores = run_score(framework, pre_filter, info, view, rows)
         except PluginError as failure:
             error = str(failure)
     return Cycle(info, view, framework, queue, pre_filter, outcome, considered, promised, rows, scores, error)
@@ -364,11 +364,13 @@ def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
                 raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')
 
 
-def run_score(framework: FrameworkLike, info: PodInfo, view: Fork, rows: Rows) -> ScoreOutcome:
+def run_score(
+    framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork, rows: Rows
+) -> ScoreOutcome:
     """Score the feasible rows. Raises PluginError, also for a normalised score outside 0..100."""
     if not len(rows):
         return ScoreOutcome(rows)
-    prepared: dict[str, PreScoreResult] = {}
+    prepared = {name: PreScoreResult(result.state) for name, result in pre_filter.results.items()}
     for plugin in framework.at("preScore"):
         if offers(plugin, PreScorePlugin):
             try:

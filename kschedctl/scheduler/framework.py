@@ -86,7 +86,8 @@ class Reads(IntEnum):
 
 @dataclass(frozen=True)
 class PreFilterResult:
-    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter.
+    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
+    Reserve, and to its Score if it has no PreScore.
 
     ``reads``: what this answer about the pod and those that follow depend on, where it is less than the plugin says of
     itself; also its scores if it has no PreScore. ``fact`` is what stands behind a refusal, as that
@@ -166,7 +167,10 @@ class PreScorePlugin(Plugin, Protocol):
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
-        """(F,) int64: the raw score of each feasible row. Raises PluginError."""
+        """(F,) int64: the raw score of each feasible row.
+
+        ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore. Raises PluginError.
+        """
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""

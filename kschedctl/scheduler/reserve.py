@@ -6,17 +6,27 @@ once, as time does not pass here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
-from kschedctl.scheduler.framework import Changes, Plugin, PluginError, PreFilterPlugin, ReservePlugin, offers
+from kschedctl.scheduler.framework import (
+    Changes,
+    Plugin,
+    PluginError,
+    PreFilterPlugin,
+    PreFilterResult,
+    ReservePlugin,
+    offers,
+)
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESERVED_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
 """The kinds of which objects are replaced when something is reserved."""
+NOTHING_ASKED: Mapping[str, PreFilterResult] = {}
+"""Of no plugin is it known what its PreFilter says."""
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
@@ -45,16 +55,27 @@ def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
     return trait is None or bool(trait.of(spec))
 
 
-def reserve(plugins: Iterable[ReservePlugin], info: PodInfo, pod: Pod, view: Fork, row: int) -> None:
+def reserve(
+    plugins: Iterable[ReservePlugin],
+    info: PodInfo,
+    pod: Pod,
+    view: Fork,
+    row: int,
+    *,
+    before: Mapping[str, PreFilterResult] = NOTHING_ASKED,
+) -> None:
     """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing.
 
-    ``info`` is what the pod asks for. Raises PluginError.
+    ``info`` is what the pod asks for; ``before``: by plugin, what its PreFilter says of it, the others are asked.
+    Raises PluginError.
     """
     found: list[Changes] = []
     for plugin in plugins:
         try:
-            state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
-            found.append(plugin.reserve(info, pod, view, row, state))
+            result = before.get(plugin.name)
+            if result is None and offers(plugin, PreFilterPlugin):
+                result = plugin.pre_filter(info, view)
+            found.append(plugin.reserve(info, pod, view, row, result and result.state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
     _replace(found, view)

@@ -61,10 +61,18 @@ NOTHING_TO_DO = DeviceVerdict(settled=True)
 NOTHING_TO_ALLOCATE = DeviceVerdict()
 
 
+class HeldClaim(NamedTuple):
+    """A claim that is allocated: the nodes (N,) that its node selector leaves out, those where it cannot be used for
+    that or for another reason, and the reason."""
+
+    unselected: Bools
+    unavailable: Bools
+    why: UnusableClaim
+
+
 @dataclass(eq=False)
 class Evaluation:
-    """``unavailable``: by position among the claims, the nodes (N,) where an allocated claim cannot be used;
-    ``unselected``: those of them that its node selector leaves out.
+    """``held``: the claims that are allocated, by their position among all.
 
     ``resources``: the extended resources that the pod requests.
     """
@@ -72,9 +80,7 @@ class Evaluation:
     inventory: Inventory
     pod: Pod
     claims: PodClaims
-    unavailable: Mapping[int, Bools]
-    unselected: Mapping[int, Bools]
-    why_unavailable: Mapping[int, UnusableClaim]
+    held: Mapping[int, HeldClaim]
     resources: tuple[str, ...] = ()
 
     @cached_property
@@ -87,13 +93,18 @@ class Evaluation:
         """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
         own, extended = self.claims.own, self.claims.extended
         named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-        if named or any(claim.status.allocation for claim in own) or not (own or self.resources):
+        if named or self.held or not (own or self.resources):
             return None
-        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers) if self.resources else ()
-        requested = _encode([(c.name, c.restart_policy, c.resources.requests) for c in containers])
-        key = tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, requested
+        key = tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, self._requested()
         found = self.inventory.answers(key, lambda: NodeAnswers(self))
         return None if found.brought_up().failing else found
+
+    def _requested(self) -> bytes:
+        """Which containers request how much, where that decides which devices the pod needs."""
+        if not self.resources:
+            return b""
+        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
+        return _encode([(c.name, c.restart_policy, c.resources.requests) for c in containers])
 
     def _by_itself(self) -> list[DeviceVerdict]:
         found: dict[object, DeviceVerdict] = {}
@@ -110,7 +121,7 @@ class Evaluation:
     @cached_property
     def refused(self) -> Bools:
         """(N,): some allocated claim cannot be used there."""
-        masks = list(self.unavailable.values())
+        masks = [claim.unavailable for claim in self.held.values()]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
@@ -170,7 +181,7 @@ class Evaluation:
         """What stands behind a refusal."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
-            return ClaimsUnusable(tuple(why for i, why in self.why_unavailable.items() if self.unavailable[i][row]))
+            return ClaimsUnusable(tuple(claim.why for claim in self.held.values() if claim.unavailable[row]))
         try:
             claims = self._requests(self._from_devices(row))
         except LookupError as missing:

@@ -10,6 +10,7 @@ import msgspec
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec, Struct
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, Claims, PoolId
+from kschedctl.scheduler.dynamic_resources.claims import pod_claims
 from kschedctl.scheduler.dynamic_resources.devices import Devices
 from kschedctl.scheduler.dynamic_resources.extended_resources import backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -54,7 +55,7 @@ class Inventory:
         shares = features.consumable_capacity
         known = self.objects.index((Claims, shares), lambda claims: Claims(claims, shares), "ResourceClaim")
         self.reservations = known.copy()
-        self._latest: tuple[PodInfo | None, dict[Hashable, Any]] = None, {}
+        self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
         self._answers: dict[Hashable, Any] = {}
         self._facts: dict[Hashable, Any] = {}
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
@@ -68,17 +69,13 @@ class Inventory:
             self.reservations.replaced(kind, found)
             for pool in self.reservations.changed[before:]:
                 self._held.pop(pool, None)
-            self._latest = None, {}
+            self._latest = None
 
-    def once(self, info: PodInfo, key: Hashable, make: Callable[[], V]) -> V:
-        """What was made for the latest pod, as its extension points ask for the same; until a claim changes."""
-        if self._latest[0] is not info:
-            self._latest = info, {}
-        made = self._latest[1]
-        if key not in made:
-            made[key] = make()
-        found: V = made[key]
-        return found
+    def claims_of(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
+        """A pod's claims in order, kept for the latest pod until a claim changes. Raises ClaimError."""
+        if self._latest is None or self._latest[0] is not info:
+            self._latest = info, tuple([claim for _, claim in pod_claims(info.pod, self.claims, self.features)])
+        return self._latest[1]
 
     def wanted(self, claim: ResourceClaim) -> int:
         """A number that claims share which ask for the same; each spec is compared once."""

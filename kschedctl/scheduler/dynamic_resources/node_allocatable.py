@@ -32,11 +32,10 @@ def shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Refusals:
     """Nodes where pods use an allocated claim of this pod that gives node resources: no two pods may share it."""
     found: Refusals = []
     looked_at = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
-    for position, claim in enumerate(evaluation.claims.all):
-        if claim.status.allocation is None:
-            continue
+    for position, held in evaluation.held.items():
+        claim = evaluation.claims.all[position]
         users, is_user = _users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
-        available = looked_at & ~evaluation.unselected.get(position, np.zeros(len(view.nodes), np.bool_))
+        available = looked_at & ~held.unselected
         where = f"node allocatable resource claim {claim.metadata.name}"
         found.append((available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
         another = DeviceVerdict(Code.UNRESOLVABLE, f"{where} is already used by another pod")

@@ -14,7 +14,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
+from kschedctl.api.objects import DeviceRequest, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import (
     ClaimError,
@@ -22,9 +22,8 @@ from kschedctl.scheduler.dynamic_resources.claims import (
     binding_failed,
     extended_resource_claim,
     key,
-    pod_claims,
 )
-from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation
+from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, HeldClaim
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, empty_claim
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
@@ -38,25 +37,11 @@ from kschedctl.snapshot.pod_info import PodInfo
 HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
-def own_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
-    """The pod's claims in order. Raises ClaimError."""
-    inventory = inventory_of(view, features)
-    return inventory.once(info, _own_claims, partial(_own_claims, info.pod, inventory))
-
-
-def _own_claims(pod: Pod, inventory: Inventory) -> tuple[ResourceClaim, ...]:
-    return tuple([claim for _, claim in pod_claims(pod, inventory.claims, inventory.features)])
-
-
 def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout: float) -> Evaluation | None:
     """None for a pod that needs no devices. Raises ClaimError and PluginError."""
     inventory = inventory_of(view, features)
-    return inventory.once(info, binding_timeout, partial(_evaluation, info, inventory, binding_timeout))
-
-
-def _evaluation(info: PodInfo, inventory: Inventory, binding_timeout: float) -> Evaluation | None:
     requests, extended = _backed_requests(info, inventory), None
-    own = inventory.once(info, _own_claims, partial(_own_claims, info.pod, inventory))
+    own = inventory.claims_of(info)
     if requests:
         extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
     if inventory.features.workload_claims:
@@ -68,17 +53,9 @@ def _evaluation(info: PodInfo, inventory: Inventory, binding_timeout: float) -> 
         if claim.status.allocation is None:
             inventory.fact((_check, inventory.wanted(claim)), partial(_check, claim, inventory))
     allocated = [(i, claim) for i, claim in enumerate(claims.all) if claim.status.allocation]
-    unselected = {i: _unselected(claim, inventory) for i, claim in allocated}
-    failures = {i: _failure(claim, inventory.features, binding_timeout) for i, claim in allocated}
-    return Evaluation(
-        inventory,
-        info.pod,
-        claims,
-        unavailable={i: mask | bool(failures[i]) for i, mask in unselected.items()},
-        unselected=unselected,
-        why_unavailable={i: UnusableClaim(key(claim), failures[i]) for i, claim in allocated},
-        resources=tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)]),
-    )
+    held = {i: _held(claim, inventory, binding_timeout) for i, claim in allocated}
+    resources = tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)])
+    return Evaluation(inventory, info.pod, claims, held, resources)
 
 
 def _backed_requests(info: PodInfo, inventory: Inventory) -> dict[str, int]:
@@ -104,9 +81,11 @@ def _requests(info: PodInfo) -> dict[str, int]:
     return info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
-def _failure(claim: ResourceClaim, features: Features, timeout: float) -> str:
-    """Why an allocated claim's devices will not become ready, if they will not."""
-    return binding_failed(claim, timeout, datetime.now(UTC)) if features.binding_conditions else ""
+def _held(claim: ResourceClaim, inventory: Inventory, timeout: float) -> HeldClaim:
+    """An allocated claim; its devices may also be such that will not become ready. Raises PluginError."""
+    unselected = _unselected(claim, inventory)
+    failure = binding_failed(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
+    return HeldClaim(unselected, unselected | bool(failure), UnusableClaim(key(claim), failure))
 
 
 def _check(claim: ResourceClaim, inventory: Inventory) -> None:

@@ -90,10 +90,10 @@ class DynamicResources(DeclaredPlugin):
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         if not info.spec.resource_claims:
             return SUCCESS
-        from kschedctl.scheduler.dynamic_resources.pre_filter import own_claims  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415 - for few pods
 
         try:
-            own_claims(info, view, self.features)
+            inventory_of(view, self.features).claims_of(info)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
@@ -131,10 +131,9 @@ class DynamicResources(DeclaredPlugin):
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
         ended = _ended(cycle, self.name)
-        own = [
-            i for i, mask in evaluation.unavailable.items() if i < len(evaluation.claims.own) and (mask & ended).any()
-        ]
-        if any(can_be_deallocated(evaluation.claims.own[i], cycle.info.pod) for i in own):
+        own = evaluation.claims.own
+        in_the_way = [i for i, claim in evaluation.held.items() if (claim.unavailable & ended).any()]
+        if any(can_be_deallocated(own[i], cycle.info.pod) for i in in_the_way if i < len(own)):
             return _unschedulable(DEALLOCATED)
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
@@ -147,13 +146,8 @@ class DynamicResources(DeclaredPlugin):
         return _unschedulable(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
-        try:
-            evaluation = self._evaluation(info, view) if self.features.prioritized_list else None
-        except ClaimError as error:  # PreFilter refuses such a pod, but pods that are alike are scored all the same
-            raise PluginError(str(error)) from None
-        if evaluation is None:
-            return np.zeros(len(rows), np.int64)
-        return evaluation.scores(rows)
+        evaluation: Evaluation | None = state if self.features.prioritized_list else None
+        return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.scores(rows)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)

@@ -7,7 +7,7 @@ changes is computed once; what depends on a node's own row is shared with other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,20 @@ from kschedctl.scheduler.framework import (
     Plugin,
     PreFilterPlugin,
     PreFilterResult,
-    PreScorePlugin,
     PreScoreResult,
     Reads,
     ScorePlugin,
     offers,
     reads_of,
 )
-from kschedctl.scheduler.simulation.claim_answers import ClaimAnswers, now_refused, reads_claims, rows_named
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, union
+from kschedctl.scheduler.simulation.claim_answers import (
+    NOTHING_SAID,
+    ClaimAnswers,
+    now_refused,
+    reads_claims,
+    rows_named,
+)
+from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
 from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -52,9 +57,10 @@ class AlikePods:
         self.tied = NOWHERE
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
-        self.moving_filters = [(p, offers(p, PreFilterPlugin)) for p in self._filters(before, Reads.PODS)]
+        moving = self._filters(before, Reads.PODS)
+        self.moving_filters = [(p, p if offers(p, PreFilterPlugin) else None) for p in moving]
         self.allowed = self._allowed()
-        base, self.fixed_scores, self.moving_scores = self._sort_scores(before)
+        base, self.fixed_scores, self.moving_scores = self._sort_scores()
         never = self._never(before)
         same = not never.any() and (base == base[:1]).all()
         self.always = None if same else np.where(never, REFUSED, base)
@@ -74,8 +80,9 @@ class AlikePods:
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0
-        for plugin, prepares in self.moving_filters:
-            refused |= now_refused(plugin, prepares, self.info, self.view, nominated)
+        for plugin, prepare in self.moving_filters:
+            before = prepare.pre_filter(self.info, self.view) if prepare else NOTHING_SAID
+            refused |= now_refused(plugin, before, self.info, self.view, nominated)
         if self.claims:
             refused |= self.claims.refused(info, nominated)
         if nominated:
@@ -90,6 +97,11 @@ class AlikePods:
         self.tied = rows[np.flatnonzero(total == total.max())]
         return self.tied, len(rows)
 
+    @property
+    def before(self) -> Mapping[str, PreFilterResult]:
+        """By plugin, what the PreFilters that read claims said of the pod that was ranked last."""
+        return self.claims.before if self.claims else {}
+
     def _left(self, refused: Bools, sampling: Sampling | None) -> Rows:
         """The rows to score."""
         if sampling:
@@ -102,7 +114,7 @@ class AlikePods:
         for fixed, state, raw in self.fixed_scores:
             total += self._weight(fixed) * fixed.normalize(state, raw[rows])
         for moving, prepare in self.moving_scores:
-            before = prepare.pre_score(self.info, self.view, rows) if prepare else PreScoreResult()
+            before = prepare(self.info, self.view, rows)
             if not before.skip:
                 scores = moving.score(self.info, self.view, before.state, rows)
                 total += self._weight(moving) * moving.normalize(before.state, scores)
@@ -142,20 +154,19 @@ class AlikePods:
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _sort_scores(
-        self, before_filter: PreFilterOutcome
-    ) -> tuple[Scores, list[tuple[ScorePlugin, Any, Scores]], list[tuple[ScorePlugin, PreScorePlugin | None]]]:
+        self,
+    ) -> tuple[Scores, list[tuple[ScorePlugin, Any, Scores]], list[tuple[ScorePlugin, Prepare]]]:
         """What score plugins add for good, those whose raw score never changes, and those to ask anew each time."""
-        prepares = {p.name: p for p in self._at("preScore") if offers(p, PreScorePlugin)}
+        prepares = preparing(self.framework)
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
         for plugin in self._at("score"):
             if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
-            prepare = prepares.get(plugin.name)
-            before = prepare.pre_score(self.info, self.view, everywhere) if prepare else PreScoreResult()
-            if _holds(plugin, before if prepare else before_filter.results.get(plugin.name)) is Reads.PODS:
-                moving.append((plugin, prepare))
+            before = prepares[plugin.name](self.info, self.view, everywhere)
+            if _holds(plugin, before) is Reads.PODS:
+                moving.append((plugin, prepares[plugin.name]))
             elif not before.skip:
                 raw = plugin.score(self.info, self.view, before.state, everywhere)
                 if (raw == raw[:1]).all():  # the same for any set of nodes

@@ -6,7 +6,7 @@ looks claims up (scheduler/dynamic_resources, scheduler/volumes).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from kschedctl.scheduler.framework import (
     Code,
     FilterPlugin,
     Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
     PreScorePlugin,
-    PreScoreResult,
     Reads,
     ScorePlugin,
     offers,
@@ -25,9 +26,13 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.reserve import RESERVED_KINDS
 from kschedctl.scheduler.simulation.local_scores import union
-from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+NOTHING_SAID = PreFilterResult()
+"""In place of what a PreFilter says, where there is none."""
+P = TypeVar("P", bound=Plugin)
 
 
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
@@ -39,68 +44,93 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
 
 
 class ClaimAnswers:
-    """The answers of a profile's plugins that read claims of pods like ``info``, which may have other claims."""
+    """The answers of a profile's plugins that read claims of pods like ``info``, which may have other claims.
+
+    ``before``: by plugin, what its PreFilter said of the latest pod.
+    """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
-        before = {p.name for p in framework.at("preFilter")}
-        found = [p for p in framework.at("filter") if offers(p, FilterPlugin) and reads_claims(p, info)]
-        filters = [(plugin, plugin.name in before) for plugin in found]
-        self._lasting = [each for each in filters if reads_of(each[0]) is Reads.NODES]
-        self._moving = [each for each in filters if reads_of(each[0]) is not Reads.NODES]
+        prepares = _reading_claims(framework, "preFilter", PreFilterPlugin, info)
+        filters = _reading_claims(framework, "filter", FilterPlugin, info)
+        asked = [_Asked(p, name in prepares, name in filters) for name, p in (prepares | filters).items()]
+        self._lasting = [each for each in asked if reads_of(each.plugin) is Reads.NODES]
+        self._moving = [each for each in asked if reads_of(each.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools] | None = None
-        prepares = {p.name: p for p in framework.at("preScore") if offers(p, PreScorePlugin)}
-        scorers = [p for p in framework.at("score") if offers(p, ScorePlugin) and reads_claims(p, info)]
-        self._scorers = [(scorer, prepares.get(scorer.name)) for scorer in scorers]
+        self.before: dict[str, PreFilterResult] = {}
+        pre_scores = _reading_claims(framework, "preScore", PreScorePlugin, info)
+        scorers = _reading_claims(framework, "score", ScorePlugin, info)
+        self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
     def refused(self, info: PodInfo, nominated: Delta) -> Bools:
         """(N,): the nodes that they refuse as pods and claims are now, or would with the nominated pods on theirs."""
         refused = self._lastingly_refused(info)
-        for plugin, prepares in self._moving:
-            refused = refused | now_refused(plugin, prepares, info, self.view, nominated)
+        for asked in self._moving:
+            refused = refused | self._ask(asked, info, nominated)
         return refused
 
     def _lastingly_refused(self, info: PodInfo) -> Bools:
         """What no pod changes, kept for the latest pod until a claim changes."""
         seen = sum(map(self.view.objects.replacements.__getitem__, RESERVED_KINDS))
         if self._latest is None or self._latest[0] is not info or self._latest[1] != seen:
+            self.before = {}
             refused = np.zeros(len(self.view.nodes), np.bool_)
-            for plugin, prepares in self._lasting:
-                refused |= now_refused(plugin, prepares, info, self.view)
+            for asked in self._lasting:
+                refused |= self._ask(asked, info)
             self._latest = info, seen, refused
         return self._latest[2]
+
+    def _ask(self, asked: _Asked, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
+        plugin = asked.plugin
+        result = plugin.pre_filter(info, self.view) if asked.prepares else NOTHING_SAID
+        self.before[plugin.name] = result
+        return now_refused(plugin if asked.filters else None, result, info, self.view, nominated)
 
     def scores(self, info: PodInfo, rows: Rows) -> Scores:
         """(F,): what they score the feasible rows, weighted and added up; but for what all rows have in common."""
         total = np.zeros(len(rows), np.int64)
         for plugin, prepare in self._scorers:
-            before = prepare.pre_score(info, self.view, rows) if prepare else PreScoreResult()
-            if not before.skip:
-                scores = plugin.score(info, self.view, before.state, rows)
-                if (scores == scores[:1]).all():  # what they share makes no difference
+            if prepare is None:
+                state = self.before.get(plugin.name, NOTHING_SAID).state
+            else:
+                before = prepare.pre_score(info, self.view, rows)
+                if before.skip:
                     continue
-                total += self.framework.profile.weights[plugin.name] * plugin.normalize(before.state, scores)
+                state = before.state
+            scores = plugin.score(info, self.view, state, rows)
+            if np.count_nonzero(scores != scores[:1]):  # what they share makes no difference
+                total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
         return total
 
 
-def now_refused(plugin: Any, prepares: bool, info: PodInfo, view: Fork, nominated: Delta | None = None) -> Bools | bool:
+class _Asked(NamedTuple):
+    """A plugin, and whether its PreFilter and its Filter are asked."""
+
+    plugin: Any
+    prepares: bool
+    filters: bool
+
+
+def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
+    """By name, the plugins of an extension point of which answers may change with claims."""
+    return {p.name: p for p in framework.at(at) if offers(p, point) and reads_claims(p, info)}
+
+
+def now_refused(
+    plugin: FilterPlugin | None, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
+) -> Bools | bool:
     """The nodes that a plugin refuses as pods are now, or would with the nominated ones on theirs. Raises PluginError.
 
-    ``prepares``: its PreFilter is asked before.
+    ``before``: what its PreFilter says now; the plugin is None where its Filter is not asked.
     """
-    state, elsewhere = None, None
-    if prepares:
-        result = plugin.pre_filter(info, view)
-        if result.status.code is Code.SKIP:
-            return False
-        if result.status.rejected:
-            return True
-        state = result.state
-        elsewhere = None if result.node_names is None else ~rows_named(result.node_names, view)
-    refused = union(plugin, info, view, state)
-    if nominated:
-        refused[nominated.node] |= union(plugin, info, view, state, nominated)[nominated.node]
-    return refused if elsewhere is None else refused | elsewhere
+    if before.status.code is Code.SKIP:
+        return False
+    if before.status.rejected:
+        return True
+    refused = np.zeros(len(view.nodes), np.bool_) if plugin is None else union(plugin, info, view, before.state)
+    if nominated and plugin is not None:
+        refused[nominated.node] |= union(plugin, info, view, before.state, nominated)[nominated.node]
+    return refused if before.node_names is None else refused | ~rows_named(before.node_names, view)
 
 
 def rows_named(names: frozenset[str], view: Fork) -> Bools:

@@ -5,6 +5,8 @@ Pods that request the same share it, whatever else they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +39,8 @@ AHEAD = 4
 """How many such pods more are looked at when a node is computed."""
 PODS_OF_MANY = 48
 """Where so many such pods were placed there are taken to be many more: all nodes that are best now are computed."""
+Prepare = Callable[[PodInfo, Any, Rows], PreScoreResult]
+"""What scoring the feasible rows needs, as PreScore says it. Raises PluginError."""
 NOWHERE: Rows = np.empty(0, np.int64)
 
 
@@ -165,17 +169,32 @@ def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 
 def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, Any, int]]:
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
-    points = framework.at("preScore")
-    prepares = {p.name: p for p in points if _reads_own_row(p) and offers(p, PreScorePlugin)}
+    prepares = preparing(framework)
     found = []
     for plugin in framework.at("score"):
         if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
-        prepare = prepares.get(plugin.name)
-        before = prepare.pre_score(info, view, view.nodes.rows) if prepare else PreScoreResult()
+        before = prepares[plugin.name](info, view, view.nodes.rows)
         if not before.skip:
             found.append((plugin, before.state, framework.profile.weights[plugin.name]))
     return found
+
+
+def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
+    """By plugin, what is asked before its Score: its PreScore, or its PreFilter where it has none."""
+    found: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
+    found.update({p.name: partial(_pre_filter, p) for p in framework.at("preFilter") if offers(p, PreFilterPlugin)})
+    found.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
+    return found
+
+
+def _pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:
+    result = plugin.pre_filter(info, view)
+    return PreScoreResult(result.state, reads=result.reads)
+
+
+def _unprepared(info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:
+    return PreScoreResult()
 
 
 def _reads_own_row(plugin: Plugin) -> bool:

@@ -7,6 +7,7 @@ The answer is that of a full cycle (scheduler/cycle.py) at every step; what pods
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace as renamed
 from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
-from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
@@ -29,11 +30,15 @@ ALIKE_KEPT = 1024
 
 
 class Choice(NamedTuple):
-    """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit."""
+    """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit.
+
+    ``before``: by plugin, what the PreFilters that read claims said of the pod.
+    """
 
     row: Row
     tied: Rows
     feasible: int
+    before: Mapping[str, PreFilterResult]
 
 
 class Placements:
@@ -60,7 +65,8 @@ class Placements:
         try:
             alike = self._alike_pods(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
-            return self._pick(*alike.rank(info, self.sampling, nominated))
+            tied, feasible = alike.rank(info, self.sampling, nominated)
+            return self._pick(tied, feasible, alike.before)
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
@@ -129,7 +135,7 @@ class Placements:
             cycle = replace(cycle, **self._sampled(cycle, self.sampling))
         if cycle.error is not None:
             raise PluginError(cycle.error)
-        return self._pick(cycle.scores.best, len(cycle.feasible))
+        return self._pick(cycle.scores.best, len(cycle.feasible), cycle.pre_filter.results)
 
     def _sampled(self, cycle: Cycle, sampling: Sampling) -> dict[str, Any]:
         """Its feasible rows and their scores as upstream finds them; a promised node is not searched for."""
@@ -139,10 +145,10 @@ class Placements:
         profile = cycle.framework.profile
         scoring = bool(cycle.framework.at("score"))
         rows = sampling.sample(~cycle.filter.passing, looked_at, profile.percentage_of_nodes_to_score, scoring)
-        return {"feasible": rows, "scores": run_score(cycle.framework, cycle.info, self.view, rows)}
+        return {"feasible": rows, "scores": run_score(cycle.framework, cycle.pre_filter, cycle.info, self.view, rows)}
 
-    def _pick(self, best: Rows, feasible: int) -> Choice | None:
+    def _pick(self, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
-        return Choice(Row(row), best, feasible)
+        return Choice(Row(row), best, feasible, before)

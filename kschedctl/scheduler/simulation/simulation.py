@@ -7,12 +7,20 @@ fits nowhere is tried again as long as something else moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, PreEnqueuePlugin, ReservePlugin, offers
+from kschedctl.scheduler.framework import (
+    Code,
+    PluginError,
+    PostFilterResult,
+    PreEnqueuePlugin,
+    PreFilterResult,
+    ReservePlugin,
+    offers,
+)
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
@@ -20,7 +28,7 @@ from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.reserve import release, reserve, reserving
+from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.sampling import Sampling
@@ -152,15 +160,19 @@ class Simulation:
             self._failed[number] = len(self.view.trail)
         return found
 
-    def bind(self, position: Position, row: Row) -> None:
-        """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError."""
+    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NOTHING_ASKED) -> None:
+        """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError.
+
+        ``before``: by plugin, what its PreFilter says of the pod now, as far as that is known.
+        """
         pods, info = self.view.pods, self.placements.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
             plugins = self._reserving[info.alike] = reserving(self._framework(position), info.spec)
         if plugins:
             like_others = info is self.placements.incoming(int(pods.info[position]))
-            reserve(plugins, info, pods.objects[position] if like_others else info.pod, self.view, row)
+            pod = pods.objects[position] if like_others else info.pod
+            reserve(plugins, info, pod, self.view, row, before=before)
         self.view.assume(position, row)
 
     def evict(self, positions: Sequence[Position]) -> None:
@@ -225,7 +237,7 @@ class Simulation:
         choice = self.placements.choose(framework, position)
         if choice is None:
             return None
-        self.bind(position, choice.row)
+        self.bind(position, choice.row, choice.before)
         return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
 
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:

@@ -31,7 +31,7 @@ constraints = st.sampled_from([None, "matchAttribute"])
 def test_brute_force(nodes, wanted, constraint):
     view, claim = snapshot(cluster(nodes)), convert(claim_of(wanted, constraint))
     inventory = Inventory(view, Features())
-    evaluation = Evaluation(inventory, None, PodClaims((claim,)), {}, {}, {})
+    evaluation = Evaluation(inventory, None, PodClaims((claim,)), {})
     for row, name in enumerate(view.nodes.names):
         want = first_fit(nodes[int(name)], wanted, constraint)
         alone = Search(inventory, row, [read_claim(claim, inventory.classes, Features())]).run()
