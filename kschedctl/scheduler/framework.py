@@ -56,8 +56,7 @@ SUCCESS = Status()
 SKIP = Status(Code.SKIP)
 
 
-@dataclass(frozen=True)
-class Rejection:
+class Rejection(NamedTuple):
     """Nodes that a plugin refuses for one reason.
 
     ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
@@ -84,8 +83,7 @@ class Reads(IntEnum):
     PODS = 2
 
 
-@dataclass(frozen=True)
-class PreFilterResult:
+class PreFilterResult(NamedTuple):
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
     Reserve, and to its Score if it has no PreScore.
 
@@ -104,8 +102,7 @@ class PreFilterResult:
 PRE_FILTER_SKIP = PreFilterResult(SKIP, reads=Reads.NODES)
 
 
-@dataclass(frozen=True)
-class PreScoreResult:
+class PreScoreResult(NamedTuple):
     """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
 
     ``reads``: what this answer and the scores depend on, where it is less than the plugin says of itself.

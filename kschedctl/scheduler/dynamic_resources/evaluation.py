@@ -83,10 +83,10 @@ class Evaluation:
     held: Mapping[int, HeldClaim]
     resources: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def outcomes(self) -> list[DeviceVerdict]:
         """(N,); they hold until a claim changes."""
-        return self._by_itself() if self.answers is None else self.answers.outcomes
+        return self._by_itself if self.answers is None else self.answers.outcomes
 
     @cached_property
     def answers(self) -> NodeAnswers | None:
@@ -106,6 +106,7 @@ class Evaluation:
         containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
         return _encode([(c.name, c.restart_policy, c.resources.requests) for c in containers])
 
+    @cached_property
     def _by_itself(self) -> list[DeviceVerdict]:
         found: dict[object, DeviceVerdict] = {}
         answers = []
@@ -154,12 +155,12 @@ class Evaluation:
         if row == outcome.row:
             return outcome.allocation or ()
         there, here = self.inventory.visible.devices_of(outcome.row), self.inventory.visible.devices_of(row)
-        return tuple(
-            [
-                tuple([r._replace(device=here[there.index(r.device)]) for r in results])
-                for results in outcome.allocation or ()
-            ]
-        )
+
+        def moved(result: Result) -> Result:
+            request, device, consumed, shared = result
+            return Result(request, here[there.index(device)], consumed, shared)
+
+        return tuple([tuple(map(moved, results)) for results in outcome.allocation or ()])
 
     def scores(self, rows: Rows) -> Scores:
         """(F,): the earlier the alternatives that were chosen, the higher."""
@@ -276,9 +277,10 @@ class NodeAnswers:
         """With the nodes asked anew whose devices changed."""
         changed = self.example.inventory.reservations.changed
         if self._seen < len(changed) and not self.failing:
-            pools = set(changed[self._seen :])
+            pools = dict.fromkeys(changed[self._seen :])
             self._seen = len(changed)
-            self._ask({row for pool in pools for row in self.example.inventory.visible.rows(pool)})
+            for pool in pools:
+                self._ask(self.example.inventory.visible.rows(pool))
         return self
 
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:

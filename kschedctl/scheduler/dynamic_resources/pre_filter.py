@@ -37,6 +37,11 @@ from kschedctl.snapshot.pod_info import PodInfo
 HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
+def claims_of(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
+    """The pod's own claims in order. Raises ClaimError."""
+    return inventory_of(view, features).claims_of(info)
+
+
 def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout: float) -> Evaluation | None:
     """None for a pod that needs no devices. Raises ClaimError and PluginError."""
     inventory = inventory_of(view, features)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -90,10 +92,8 @@ class DynamicResources(DeclaredPlugin):
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         if not info.spec.resource_claims:
             return SUCCESS
-        from kschedctl.scheduler.dynamic_resources.inventory import inventory_of  # noqa: PLC0415 - for few pods
-
         try:
-            inventory_of(view, self.features).claims_of(info)
+            _looked_up().claims_of(info, view, self.features)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
@@ -172,9 +172,16 @@ class DynamicResources(DeclaredPlugin):
             extended = self.features.extended_resource and view.objects.of("DeviceClass")
             if not extended:
                 return None
-        from kschedctl.scheduler.dynamic_resources.pre_filter import evaluation_of  # noqa: PLC0415 - for few pods
+        evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, self.binding_timeout)
+        return evaluation
 
-        return evaluation_of(info, view, self.features, self.binding_timeout)
+
+@cache
+def _looked_up() -> ModuleType:
+    """What looks at claims; few clusters have any."""
+    from kschedctl.scheduler.dynamic_resources import pre_filter  # noqa: PLC0415 - for few clusters
+
+    return pre_filter
 
 
 def _unschedulable(reason: str) -> PostFilterResult:

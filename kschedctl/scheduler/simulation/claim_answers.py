@@ -98,7 +98,7 @@ class ClaimAnswers:
                     continue
                 state = before.state
             scores = plugin.score(info, self.view, state, rows)
-            if np.count_nonzero(scores != scores[:1]):  # what they share makes no difference
+            if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
         return total
 

@@ -8,7 +8,7 @@ fits nowhere is tried again as long as something else moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.scheduler.cycle import Cycle
@@ -40,8 +40,7 @@ Progress = Callable[[int], None]
 """Told how many pods more are done with."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one pod: ``row`` is its node, -1 for none.
 
     ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
@@ -118,7 +117,7 @@ class Simulation:
             unknown = outcome.verdict == UNSCHEDULABLE and not outcome.message
             if unknown and number not in messages:
                 messages[number] = self.message(outcome.position)
-            found.append(replace(outcome, message=messages[number]) if unknown else outcome)
+            found.append(outcome._replace(message=messages[number]) if unknown else outcome)
         return found
 
     def _rounds(self, waiting: list[Position], found: list[Outcome], progress: Progress) -> list[Position]:
