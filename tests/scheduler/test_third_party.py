@@ -85,6 +85,14 @@ class Cheap:
         return np.array([50 * ("2" in view.nodes.names[row]) for row in rows])
     def normalize(self, state, scores): return scores
 
+class Choosing:
+    '''Leaves two nodes, and prefers the last.'''
+    def __init__(self, args, gates): pass
+    def pre_filter(self, info, view):
+        return PreFilterResult(node_names=frozenset(["n2", "n3"]), state={"n2": 1, "n3": 2})
+    def score(self, info, view, state, rows): return np.array([state[view.nodes.names[row]] for row in rows])
+    def normalize(self, state, scores): return scores
+
 class Labelling(Cheap):
     '''Binds the pod's claim to a volume of its own making on the node, and tells so.'''
     def reserve(self, info, pod, view, row, state):
@@ -113,6 +121,7 @@ class Untyped(Odd): args_type = int
 CLASSES = (
     *("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap"),
     "Labelling",
+    "Choosing",
 )
 FAULTY = ("Pointless", "Misspelt", "Letters", "Unread", "Untyped")
 FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
@@ -191,6 +200,25 @@ def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
         assert found["firstFail"]["n3"]["reasons"] == ["node(s) were too dear"]
         assert found["weighted"]["Cheap"] == {"n1": 0, "n2": 50 * weight}
         assert found["best"] == ["n2"]
+
+
+@pytest.mark.parametrize("claims", [(), ("c",)])
+def test_what_its_pre_filter_left_is_scored_by(claims: tuple[str, ...]) -> None:
+    """As by upstream's cycle state, where it has no PreScore; in a simulation, too, also of a pod with claims."""
+    known = cluster("Choosing", nodes=("n1", "n2", "n3"))
+    spec = {**POD["spec"], "resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims]}
+    allocated = [
+        {"kind": "ResourceClaim", "metadata": {"name": c, "namespace": "default"}, "status": {"allocation": {}}}
+        for c in claims
+    ]
+    read = Cluster.from_objects([{**POD, "spec": spec}, *allocated])
+    known = replace(known, pods=read.pods, resource_claims=read.resource_claims)
+    report = kschedctl.explain(known, "default/p")
+    assert isinstance(report, Explanation)
+    assert report.to_dict()["weighted"]["Choosing"] == {"n2": 1, "n3": 2}
+    simulation = Simulation(Scheduler(known))
+    (outcome,) = simulation.run([0])
+    assert simulation.view.nodes.names[outcome.row] == "n3"
 
 
 def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> None:
