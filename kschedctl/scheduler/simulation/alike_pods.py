@@ -17,7 +17,6 @@ from kschedctl.scheduler.cycle import Filtering, FrameworkLike, PreFilterOutcome
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
-    PreFilterPlugin,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -26,10 +25,10 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
-    NOTHING_SAID,
     ClaimAnswers,
     now_refused,
     reads_claims,
+    refusing,
     rows_named,
 )
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
@@ -57,8 +56,8 @@ class AlikePods:
         self.tied = NOWHERE
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
-        moving = self._filters(before, Reads.PODS)
-        self.moving_filters = [(p, p if offers(p, PreFilterPlugin) else None) for p in moving]
+        asked = refusing(self._at("preFilter"), self._at("filter"))
+        self.moving = [a for a in asked if _holds(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS]
         self.allowed = self._allowed()
         base, self.fixed_scores, self.moving_scores = self._sort_scores()
         never = self._never(before)
@@ -74,15 +73,14 @@ class AlikePods:
             return NOWHERE, 0
         self.local.bring_up(self.tied)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        moving = self.moving_filters or self.fixed_scores or self.moving_scores or self.claims
+        moving = self.moving or self.fixed_scores or self.moving_scores or self.claims
         if not (sampling or nominated or moving):
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0
-        for plugin, prepare in self.moving_filters:
-            before = prepare.pre_filter(self.info, self.view) if prepare else NOTHING_SAID
-            refused |= now_refused(plugin, before, self.info, self.view, nominated)
+        for asked in self.moving:
+            refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
         if self.claims:
             refused |= self.claims.refused(info, nominated)
         if nominated:
@@ -126,11 +124,11 @@ class AlikePods:
 
     # -- filters -------------------------------------------------------------------------------------------------
 
-    def _filters(self, before: PreFilterOutcome, holds: Reads) -> Iterator[FilterPlugin]:
-        """The Filter plugins of which the verdict about such pods holds so long; not those that skip them."""
+    def _lasting_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
+        """The Filter plugins of which the verdict about such pods holds for good; not those that skip them."""
         for plugin in self._at("filter"):
             result = before.results.get(plugin.name)
-            if offers(plugin, FilterPlugin) and _holds(plugin, result) is holds:
+            if offers(plugin, FilterPlugin) and _holds(plugin, result) is Reads.NODES:
                 yield plugin
 
     def _allowed(self) -> Bools:
@@ -145,7 +143,7 @@ class AlikePods:
         """The nodes that plugins refuse whatever pods there are."""
         never = ~self.allowed
         asked = {p.name for p in Filtering.of(self.framework, self.settled, self.info, self.view).plugins}
-        for plugin in self._filters(before, Reads.NODES):
+        for plugin in self._lasting_filters(before):
             if plugin.name in asked:
                 result = self.settled.results.get(plugin.name)
                 never |= union(plugin, self.info, self.view, result.state if result else None)

@@ -6,6 +6,7 @@ looks claims up (scheduler/dynamic_resources, scheduler/volumes).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,9 +52,10 @@ class ClaimAnswers:
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
-        prepares = _reading_claims(framework, "preFilter", PreFilterPlugin, info)
-        filters = _reading_claims(framework, "filter", FilterPlugin, info)
-        asked = [_Asked(p, name in prepares, name in filters) for name, p in (prepares | filters).items()]
+        asked = refusing(
+            [p for p in framework.at("preFilter") if reads_claims(p, info)],
+            [p for p in framework.at("filter") if reads_claims(p, info)],
+        )
         self._lasting = [each for each in asked if reads_of(each.plugin) is Reads.NODES]
         self._moving = [each for each in asked if reads_of(each.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools] | None = None
@@ -80,11 +82,9 @@ class ClaimAnswers:
             self._latest = info, seen, refused
         return self._latest[2]
 
-    def _ask(self, asked: _Asked, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
-        plugin = asked.plugin
-        result = plugin.pre_filter(info, self.view) if asked.prepares else NOTHING_SAID
-        self.before[plugin.name] = result
-        return now_refused(plugin if asked.filters else None, result, info, self.view, nominated)
+    def _ask(self, asked: Refusing, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
+        before = self.before[asked.plugin.name] = asked.before(info, self.view)
+        return now_refused(asked, before, info, self.view, nominated)
 
     def scores(self, info: PodInfo, rows: Rows) -> Scores:
         """(F,): what they score the feasible rows, weighted and added up; but for what all rows have in common."""
@@ -103,12 +103,24 @@ class ClaimAnswers:
         return total
 
 
-class _Asked(NamedTuple):
-    """A plugin, and whether its PreFilter and its Filter are asked."""
+class Refusing(NamedTuple):
+    """A plugin that may refuse nodes, and whether its PreFilter and its Filter are asked."""
 
     plugin: Any
     prepares: bool
     filters: bool
+
+    def before(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        """What its PreFilter says now. Raises PluginError."""
+        result: PreFilterResult = self.plugin.pre_filter(info, view) if self.prepares else NOTHING_SAID
+        return result
+
+
+def refusing(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[Refusing]:
+    """The plugins of the two extension points that may refuse nodes."""
+    before = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
+    after = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
+    return [Refusing(plugin, name in before, name in after) for name, plugin in {**before, **after}.items()]
 
 
 def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
@@ -116,21 +128,22 @@ def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: Pod
     return {p.name: p for p in framework.at(at) if offers(p, point) and reads_claims(p, info)}
 
 
-def now_refused(
-    plugin: FilterPlugin | None, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
-) -> Bools | bool:
+def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta) -> Bools | bool:
     """The nodes that a plugin refuses as pods are now, or would with the nominated ones on theirs. Raises PluginError.
 
-    ``before``: what its PreFilter says now; the plugin is None where its Filter is not asked.
+    ``before``: what its PreFilter says now.
     """
     if before.status.code is Code.SKIP:
         return False
     if before.status.rejected:
         return True
-    refused = np.zeros(len(view.nodes), np.bool_) if plugin is None else union(plugin, info, view, before.state)
-    if nominated and plugin is not None:
-        refused[nominated.node] |= union(plugin, info, view, before.state, nominated)[nominated.node]
-    return refused if before.node_names is None else refused | ~rows_named(before.node_names, view)
+    elsewhere = False if before.node_names is None else ~rows_named(before.node_names, view)
+    if not asked.filters:
+        return elsewhere
+    refused = union(asked.plugin, info, view, before.state)
+    if nominated:
+        refused[nominated.node] |= union(asked.plugin, info, view, before.state, nominated)[nominated.node]
+    return refused if before.node_names is None else refused | elsewhere
 
 
 def rows_named(names: frozenset[str], view: Fork) -> Bools:
