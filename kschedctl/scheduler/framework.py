@@ -5,7 +5,7 @@ Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
@@ -89,7 +89,8 @@ class PreFilterResult(NamedTuple):
 
     ``reads``: what this answer about the pod and those that follow depend on, where it is less than the plugin says of
     itself; also its scores if it has no PreScore. ``fact`` is what stands behind a refusal, as that
-    of a Rejection.
+    of a Rejection. ``like``: equal for pods alike (see PodInfo.alike) of whose claims the same is said while no claim
+    changes; None where it is about the very claims.
     """
 
     status: Status = SUCCESS
@@ -97,6 +98,7 @@ class PreFilterResult(NamedTuple):
     state: Any = None
     reads: Reads | None = None
     fact: AnyFact | str | None = None
+    like: Hashable = None
 
 
 PRE_FILTER_SKIP = PreFilterResult(SKIP, reads=Reads.NODES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,9 +53,12 @@ def devices(random: Random, names: list[str]) -> list[Json]:
 
 
 def resource_slice(random: Random, name: str, where: Json) -> Json:
+    return resource_slice_of(name, [device(random, i) for i in range(random.randint(0, 3))], where)
+
+
+def resource_slice_of(name: str, devices: list[Json], where: Json) -> Json:
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    found = [device(random, i) for i in range(random.randint(0, 3))]
-    return object_of("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": found, **where})
+    return object_of("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": devices, **where})
 
 
 def device(random: Random, i: int) -> Json:
@@ -175,6 +179,40 @@ def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     if cycle.error is not None:
         return cycle.error
     return len(cycle.feasible), {view.nodes.names[row] for row in cycle.scores.best.tolist()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
+    """Of pods that fit nowhere, whatever claims they have: a cycle of their own finds no node, and says the same."""
+    simulation = Simulation(Scheduler(Cluster.from_objects(objects(Random(seed)))), seed=seed)
+    outcomes = simulation.run(range(len(simulation.view.pods)))
+    for outcome in outcomes:
+        if outcome.verdict == "Unschedulable":
+            assert anew(simulation, outcome.position) == (0, set())
+            assert outcome.message == simulation.message(outcome.position)
+
+
+def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a device for one of four pods with a claim each; two claims ask for more than one."""
+    found = [
+        {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}},
+        object_of("DeviceClass", "gpu", {}),
+        resource_slice_of("n", [{"name": "gpu-0"}], {"nodeName": "n"}),
+    ]
+    for i in range(6):
+        exact = {"deviceClassName": "gpu", "count": 1 if i < 4 else 2}
+        found.append(object_of("ResourceClaim", f"c{i}", {"devices": {"requests": [{"name": "r", "exactly": exact}]}}))
+        spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": f"c{i}"}], "containers": [{"name": "c"}]}
+        found.append(object_of("Pod", f"p{i}", spec))
+    simulation = Simulation(Scheduler(Cluster.from_objects(found)))
+    asked: list[int] = []
+    cycle = simulation.cycle
+    monkeypatch.setattr(simulation, "cycle", lambda position: asked.append(position) or cycle(position))
+    outcomes = simulation.run(range(6))
+    assert [outcome.verdict for outcome in outcomes] == ["Scheduled", *["Unschedulable"] * 5]
+    assert asked == [1, 4]
+    assert all("0/1 nodes are available: 1 cannot allocate all claims." in each.message for each in outcomes[1:])
 
 
 @settings(max_examples=60, deadline=None)

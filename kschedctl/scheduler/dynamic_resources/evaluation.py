@@ -5,7 +5,7 @@ Upstream: Filter in plugins/dynamicresources/dynamicresources.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -89,14 +89,20 @@ class Evaluation:
         return self._by_itself if self.answers is None else self.answers.outcomes
 
     @cached_property
-    def answers(self) -> NodeAnswers | None:
-        """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
+    def like(self) -> Hashable:
+        """Equal for pods whose claims ask for the same; None where claims are allocated already."""
         own, extended = self.claims.own, self.claims.extended
         named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
         if named or self.held or not (own or self.resources):
             return None
-        key = tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, self._requested()
-        found = self.inventory.answers(key, lambda: NodeAnswers(self))
+        return tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, self._requested()
+
+    @cached_property
+    def answers(self) -> NodeAnswers | None:
+        """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
+        if self.like is None:
+            return None
+        found = self.inventory.answers(self.like, lambda: NodeAnswers(self))
         return None if found.brought_up().failing else found
 
     def _requested(self) -> bytes:

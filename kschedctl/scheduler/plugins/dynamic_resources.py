@@ -103,7 +103,10 @@ class DynamicResources(DeclaredPlugin):
             evaluation = self._evaluation(info, view)
         except ClaimError as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
-        return PRE_FILTER_SKIP if evaluation is None else PreFilterResult(state=evaluation)
+        if evaluation is None:
+            return PRE_FILTER_SKIP
+        named = self.features.node_allocatable  # its reasons have names of claims
+        return PreFilterResult(state=evaluation, like=None if named else evaluation.like)
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
         evaluation: Evaluation = required_state(state, "not found")

@@ -6,7 +6,7 @@ looks claims up (scheduler/dynamic_resources, scheduler/volumes).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -40,8 +40,14 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Whether an answer about a pod may change as claims are bound or allocated: who does not say may read any."""
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
-    kinds, trait = getattr(plugin, "kinds", None), getattr(plugin, "kinds_matter_to", None)
-    return kinds is None or (not RESERVED_KINDS.isdisjoint(kinds) and (trait is None or trait.of(info.spec)))
+    trait = getattr(plugin, "kinds_matter_to", None)
+    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.of(info.spec))
+
+
+def _kinds(plugin: Plugin) -> Collection[str]:
+    """The kinds that a plugin reads, as far as these may be reserved."""
+    kinds: Collection[str] | None = getattr(plugin, "kinds", None)
+    return RESERVED_KINDS if kinds is None else kinds
 
 
 class ClaimAnswers:
@@ -81,6 +87,15 @@ class ClaimAnswers:
                 refused |= self._ask(asked, info)
             self._latest = info, seen, refused
         return self._latest[2]
+
+    def likeness(self, info: PodInfo) -> Hashable:
+        """Equal for pods alike of whose claims the same is said as things are; None for one by itself.
+
+        Those of volumes are the same for all that are alike. Raises PluginError.
+        """
+        asked = [each for each in (*self._lasting, *self._moving) if "ResourceClaim" in _kinds(each.plugin)]
+        found = tuple([each.before(info, self.view).like for each in asked])
+        return None if None in found else found
 
     def _ask(self, asked: Refusing, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
         before = self.before[asked.plugin.name] = asked.before(info, self.view)

@@ -7,7 +7,7 @@ The answer is that of a full cycle (scheduler/cycle.py) at every step; what pods
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -69,6 +69,18 @@ class Placements:
             return self._pick(tied, feasible, alike.before)
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
+
+    def likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
+        """Equal for pods of which the same is said as things are, the names of pods and claims aside."""
+        if position in self._nominated:
+            return (position,)
+        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        try:
+            claims = self._alike_pods(framework, info, number).claims
+            like = claims and claims.likeness(info)
+        except PluginError:
+            return number
+        return number if like is None else (info.alike, like)
 
     def incoming(self, number: int) -> PodInfo:
         """What pods of this info ask for when they come, without a node."""

@@ -7,7 +7,7 @@ fits nowhere is tried again as long as something else moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
@@ -80,7 +80,9 @@ class Simulation:
         self.interrupted = False
         self.preemption = preemption
         self.gone: set[Position] = set()
-        self._failed: dict[int, int] = {}
+        self._failed: set[Hashable] = set()
+        """What fits nowhere since the trail had the length ``_failed_at``."""
+        self._failed_at = -1
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = {}
@@ -109,15 +111,17 @@ class Simulation:
         return found + [Outcome(position, UNSCHEDULABLE) for position in waiting]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """The outcomes, with why pods fit nowhere as things are now, where it is not said; asked once for each info."""
-        messages: dict[int, str] = {}
+        """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
+        messages: dict[Hashable, str] = {}
         found = []
         for outcome in outcomes:
-            number = int(self.view.pods.info[outcome.position])
-            unknown = outcome.verdict == UNSCHEDULABLE and not outcome.message
-            if unknown and number not in messages:
-                messages[number] = self.message(outcome.position)
-            found.append(outcome._replace(message=messages[number]) if unknown else outcome)
+            if outcome.verdict != UNSCHEDULABLE or outcome.message:
+                found.append(outcome)
+                continue
+            like = self._likeness(outcome.position)
+            if like not in messages:
+                messages[like] = self.message(outcome.position)
+            found.append(outcome._replace(message=messages[like]))
         return found
 
     def _rounds(self, waiting: list[Position], found: list[Outcome], progress: Progress) -> list[Position]:
@@ -147,8 +151,9 @@ class Simulation:
         settled = self._settled(position)
         if settled is not None:
             return settled
-        number = int(self.view.pods.info[position])
-        if self._failed.get(number) == len(self.view.trail):
+        if self._failed_at != len(self.view.trail):
+            self._failed_at, self._failed = len(self.view.trail), set()
+        if self._failed and self._likeness(position) in self._failed:
             return None
         framework = self._framework(position)
         try:
@@ -156,7 +161,7 @@ class Simulation:
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
         if found is None:
-            self._failed[number] = len(self.view.trail)
+            self._failed.add(self._likeness(position))
         return found
 
     def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NOTHING_ASKED) -> None:
@@ -194,6 +199,9 @@ class Simulation:
         plugins = {p.name: p for framework in profiles if framework for p in reserving(framework, *specs)}
         if plugins:
             release(plugins.values(), self.view, positions)
+
+    def _likeness(self, position: Position) -> Hashable:
+        return self.placements.likeness(self._framework(position), position)
 
     # -- one pod -------------------------------------------------------------------------------------------------
 
