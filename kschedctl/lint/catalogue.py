@@ -65,6 +65,17 @@ INVALID = Rule(
 )
 """Found while reading, not by a check; it cannot be deselected."""
 
+UNREADABLE = Rule(
+    "doc-unreadable",
+    ERROR,
+    _nothing,
+    summary="A file of manifests that cannot be read",
+    why="Nothing in it is checked, and kubectl does not apply it.",
+    fix="Correct the file, or exclude it with --exclude",
+    source="https://kubernetes.io/docs/concepts/overview/working-with-objects/",
+)
+"""Found while reading too; it cannot be deselected."""
+
 IGNORE_FAULTY = Rule(
     "ignore-faulty",
     WARNING,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from kschedctl.errors import UsageError
-from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES
+from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
 from kschedctl.lint.reporting import EVERYTHING, Reporting, report_of
 from kschedctl.lint.rule import Rule
 from kschedctl.lint.scope import ALL_OBJECTS, LintScope
@@ -28,13 +28,14 @@ def lint(
     nodes_known = world.cluster is not None and world.all_known("Node")
     running = [rule for rule in rules if nodes_known or not rule.needs_cluster]
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
+    found += [(UNREADABLE, problem) for problem in world.unreadable]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
     found += [(rule, _advised(rule, problem, world)) for rule in running for problem in rule.check(world)]
     told = scope.of(world)
     checked = sum(map(told, world.objects))
     report = report_of([(rule, problem) for rule, problem in found if told(problem.subject)], checked, reporting)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
-    return msgspec.structs.replace(report, rules_run=len(running), unknown=unknown)
+    return msgspec.structs.replace(report, rules_run=len(running), unknown=unknown, passed_over=world.passed_over)
 
 
 def chosen_rules(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
@@ -45,7 +46,9 @@ def chosen_rules(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
     return [rule for rule in chosen if not matches(rule.id, ignore)]
 
 
-def check_rules_exist(patterns: Iterable[str], among: Iterable[Rule] = (INVALID, IGNORE_FAULTY, *RULES)) -> None:
+def check_rules_exist(
+    patterns: Iterable[str], among: Iterable[Rule] = (INVALID, UNREADABLE, IGNORE_FAULTY, *RULES)
+) -> None:
     """Raises UsageError for a pattern that no rule matches."""
     for pattern in patterns:
         if not any(matches(rule.id, (pattern,)) for rule in among):
@@ -68,7 +71,7 @@ def faulty_ignores(world: World) -> Iterator[Problem]:
             if not ignore.reason:
                 yield subject.problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
             for pattern in ignore.patterns:
-                if not any(matches(rule.id, (pattern,)) for rule in (INVALID, *RULES)):
+                if not any(matches(rule.id, (pattern,)) for rule in (INVALID, UNREADABLE, *RULES)):
                     yield subject.problem(path, f'there is no rule "{pattern}"')
 
 

@@ -22,6 +22,7 @@ from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
 from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.variants import Variants
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
+from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.validation_options import validation_options
 
@@ -50,7 +51,8 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """``items``: the linted objects by kind. ``invalid``: fields of the wrong type, for which objects are left out.
+    """``items``: the linted objects by kind. ``whole``: no manifest was left out since it could not be read.
+    ``invalid``: fields of the wrong type, for which objects are left out.
 
     ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates.
     """
@@ -63,6 +65,9 @@ class World:
     gates: FeatureGates = field(default_factory=FeatureGates)
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
     variants: Variants = field(default_factory=lambda: Variants(()))
+    unreadable: tuple[Problem, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    whole: bool = True
 
     @classmethod
     def of_manifests(

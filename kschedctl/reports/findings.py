@@ -47,10 +47,18 @@ class Suppressed(Document, frozen=True):
     in_settings: bool = False
 
 
+class PassedOver(Document, frozen=True):
+    """``what`` of the files was not linted, and ``where`` that is: files, or documents of them."""
+
+    what: str
+    where: tuple[str, ...]
+
+
 class Findings(Document, frozen=True):
     """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
 
-    Left out are ``known`` findings, which the baseline has, and those ``below`` the severity that was asked for.
+    ``passed_over``: what of the files was not linted. Left out are ``known`` findings, which the baseline has, and
+    those ``below`` the severity that was asked for.
     """
 
     checked: int
@@ -61,6 +69,7 @@ class Findings(Document, frozen=True):
     known: int = 0
     below: int = 0
     unknown: tuple[UnknownKind, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"

@@ -27,13 +27,14 @@ from kschedctl.lint.engine import lint as run
 from kschedctl.lint.reporting import Reporting
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.subject import Subject
 from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
-from kschedctl.reports.findings import Findings
+from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.sources.documents.positions import LocatedObject, read_manifests
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.output_file import check_output_files, write_file
+from kschedctl.sources.repository import Repository, read_repository
 
 EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
@@ -90,6 +91,7 @@ class Which(LintFilters):
     write_baseline: Annotated[
         str | None, typer.Option("--write-baseline", metavar="FILE", help="Write what is found to this file.")
     ] = None
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 where a file cannot be read.")] = False
     settings: Annotated[
         str | None,
         typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
@@ -181,7 +183,7 @@ def _together(project: Project) -> list[list[str]]:
 
 
 def _world(
-    manifests: list[LocatedObject] | None,
+    manifests: Repository | None,
     source: Source,
     cluster: Cluster | None,
     namespace: str,
@@ -194,20 +196,22 @@ def _world(
             )
         return World.of_cluster(cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests):
-        objects = (manifest.value for manifest in manifests)
+    if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests.objects):
+        objects = (manifest.value for manifest in manifests.objects)
         cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
-    return World.of_manifests(
-        ((manifest.value, manifest) for manifest in manifests), cluster, gates, namespace, together
-    )
+    located = ((manifest.value, manifest) for manifest in manifests.objects)
+    world = World.of_manifests(located, cluster, gates, namespace, together)
+    unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
+    passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
+    return replace(world, unreadable=unreadable, passed_over=passed_over, whole=manifests.whole)
 
 
-def _manifests(paths: list[str], recursive: bool, which: Which, project: Project) -> list[LocatedObject] | None:
+def _manifests(paths: list[str], recursive: bool, which: Which, project: Project) -> Repository | None:
     """None where no path is given."""
     if not paths:
         return None
     kept = which.kept(find_files(paths, recursive).files, project)
-    return [each for file in kept for each in read_manifests(file if file == STDIN else _relative(file))]
+    return read_repository([file if file == STDIN else _relative(file) for file in kept], strict=which.strict)
 
 
 def _relative(file: str) -> str:

@@ -28,7 +28,9 @@ def overlap(world: World) -> Iterator[Problem]:
 def selects_nothing(world: World) -> Iterator[Problem]:
     for subject, budget, workloads in covered(world):
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
-        if workloads or selector is None or not world.all_known("Pod") or world.selected(namespace, selector):
+        if workloads or selector is None or world.selected(namespace, selector):
+            continue
+        if not world.all_known("Pod") or not world.whole:
             continue
         if world.cluster is None and not world.by_namespace.get(namespace):
             continue

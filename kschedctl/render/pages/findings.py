@@ -25,6 +25,8 @@ def findings_page(report: Findings, style: Style) -> Page:
     blocks += _by_rule(report)
     unknown = f"some rules could not tell: {reasons(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
+    if report.passed_over:
+        doubts.append(paragraph(Marked("passed over:", Tone.FAINT), _passed_over(report, style)))
     return (*blocks, *doubts, paragraph(*_summary(report)))  # type: ignore[arg-type]
 
 
@@ -57,6 +59,14 @@ def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
     severity = Marked(finding.severity, TONES[finding.severity])
     row: tuple[Cell, ...] = (line, severity, finding.rule, finding.object, finding.message)
     return (*row, *_more(finding.path, finding.fix, style))
+
+
+def _passed_over(report: Findings, style: Style) -> str:
+    """How much of what, and where that is in a wide table."""
+    parts = (f"{len(each.where):,} {each.what}" for each in report.passed_over)
+    if style.wide:
+        parts = (f"{each.what} in {', '.join(each.where)}" for each in report.passed_over)
+    return ", ".join(parts)
 
 
 def _summary(report: Findings) -> list[Cell]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.json_positions import JsonPositions
+from kschedctl.sources.documents.place import ParsedDocument
 from kschedctl.sources.documents.yaml_positions import Spot, spots
 from kschedctl.sources.files import STDIN, open_file, shown
 
@@ -98,8 +99,13 @@ def read_manifests(file: str) -> Iterator[LocatedObject]:
 def manifests_of(file: str, content: Content) -> Iterator[LocatedObject]:
     """The objects of a text. Raises InputError."""
     text = Text(file, content)
-    for value, number, line in parse(content):
-        yield from _objects(value, text, number, (), line)
+    for document in parse(content):
+        yield from objects_of(document, text)
+
+
+def objects_of(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
+    """The object that a document of the text is, or those within it where it is a List."""
+    yield from _objects(document.value, text, document.number, (), document.line)
 
 
 def _objects(value: Any, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:

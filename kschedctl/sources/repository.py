@@ -1,0 +1,144 @@
+"""The manifests of many files, each by itself: what one file costs is that file, and what is passed over is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kschedctl.errors import InputError
+from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
+from kschedctl.sources.files import STDIN, open_file, shown
+from kschedctl.sources.kustomizations import Kustomizations
+
+TEMPLATES = "templates"
+FOREIGN = "documents that are no Kubernetes objects"
+PATCHES = "patches of Kustomize"
+
+_LINE = re.compile(r"line (\d+)")
+_KUBERNETES = re.compile(r"^\s*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
+_FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description"})
+"""Fields of an object in which placeholders may be meant for somebody else."""
+
+
+class Broken(NamedTuple):
+    """A file that should hold objects and cannot be read, and where that is seen."""
+
+    file: str
+    line: int
+    what: str
+
+    @property
+    def source(self) -> str:
+        return ""
+
+    def locate(self, path: object) -> tuple[int, int]:
+        return self.line, 1
+
+
+class Repository(NamedTuple):
+    """``passed_over``: reason -> what of the files is no manifest, as ``file`` or ``file, document 3``."""
+
+    objects: tuple[LocatedObject, ...]
+    broken: tuple[Broken, ...]
+    passed_over: Mapping[str, tuple[str, ...]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether no object of the files is missing."""
+        return not self.broken and TEMPLATES not in self.passed_over
+
+
+class _Reading:
+    """What was found so far."""
+
+    def __init__(self, kustomizations: Kustomizations) -> None:
+        self.objects: list[LocatedObject] = []
+        self.broken: list[Broken] = []
+        self.passed_over: dict[str, list[str]] = {}
+        self.errors: list[InputError] = []
+        self.readable = 0
+        self._kustomizations = kustomizations
+
+    def file(self, file: str) -> None:
+        """Raises nothing: what is wrong with the file is kept."""
+        name = "<stdin>" if file == STDIN else shown(file)
+        content = None
+        try:
+            with open_file(file) as reader:
+                content = read_content(reader)
+            self._documents(file, name, content)
+            self.readable += 1
+        except InputError as error:
+            self.errors.append(error)
+            self._fault(name, content.text if content else None, error)
+
+    def _fault(self, name: str, text: str | None, error: InputError) -> None:
+        if text is not None and _PLACEHOLDER.search(text):
+            self._pass_over(TEMPLATES, name)
+        elif text is not None and not _KUBERNETES.search(text):
+            self._pass_over(FOREIGN, name)
+        else:
+            line = _LINE.search(error.where.rpartition(": ")[2])
+            self.broken.append(Broken(name, int(line[1]) if line else 1, error.what))
+
+    def _documents(self, file: str, name: str, content: Content) -> None:
+        """Nothing of a file is kept where one of its documents cannot be read."""
+        text, templated = Text(name, content), bool(_PLACEHOLDER.search(content.text))
+        for document in list(parse(content)):
+            found = [each for each in objects_of(document, text) if _is_object(each.value)]
+            where = name if document.number == 1 else f"{name}, document {document.number}"
+            if not found and not _is_empty_list(document.value):
+                self._pass_over(FOREIGN, where)
+            for each in found:
+                if templated and _has_placeholder(each.value):
+                    self._pass_over(TEMPLATES, where)
+                elif self._kustomizations.is_patch(file, each.value):
+                    self._pass_over(PATCHES, where)
+                else:
+                    self.objects.append(each)
+
+    def _pass_over(self, why: str, where: str) -> None:
+        self.passed_over.setdefault(why, []).append(where)
+
+
+def read_repository(files: Collection[str], *, strict: bool = False) -> Repository:
+    """The objects of these files. Raises InputError where none can be read, with ``strict`` where one cannot."""
+    reading = _Reading(Kustomizations(files))
+    for file in files:
+        reading.file(file)
+        if strict and reading.errors:
+            break
+    if reading.errors and (strict or not reading.readable):
+        raise reading.errors[0]
+    passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reading.passed_over.items()}
+    return Repository(tuple(reading.objects), tuple(reading.broken), passed_over)
+
+
+def _is_object(value: Mapping[str, Any]) -> bool:
+    kind, version = value.get("kind"), value.get("apiVersion", "")
+    return isinstance(kind, str) and bool(kind) and isinstance(version, str | None)
+
+
+def _is_empty_list(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("items") == [] and str(value.get("kind", "")).endswith("List")
+
+
+def _has_placeholder(value: Any) -> bool:
+    """Whether something is still to be put in where the API would read it."""
+    return any(_PLACEHOLDER.search(text) for text in _texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    open_: list[Any] = [value]
+    while open_:
+        one = open_.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            open_ += one
+            open_ += (inner for key, inner in one.items() if key not in _FREE_TEXT)
+        elif isinstance(one, list):
+            open_ += one

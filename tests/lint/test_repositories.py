@@ -1,0 +1,138 @@
+"""Repositories as they are: templates, patches, other YAML and broken files beside manifests cost themselves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kschedctl.cli.main import main
+
+Lint = Callable[..., tuple[int, dict[str, Any], str]]
+
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector: {beta.kubernetes.io/os: linux}
+      containers: [{name: web, image: web, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+"""
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: other}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: other}}}
+"""
+FILES = {
+    "web.yaml": WEB,
+    "chart/templates/web.yaml": "kind: Pod\napiVersion: v1\nmetadata: {{ .Values.x }}: y\n",
+    "flux.yaml": WEB.replace("name: web}\nspec:", "name: $X}\nspec:\n  replicas: ${REPLICAS}").replace("$X", "${APP}"),
+    "ci.yml": "job:\n  script: !reference [.setup, script]\n",
+    "values.yaml": "replicas: 3\n---\n- a\n- b\n",
+}
+
+
+@pytest.fixture
+def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
+    """Lint a folder with these files: exit code, report, stderr."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+
+    def lint(files: dict[str, str], *options: str) -> tuple[int, dict[str, Any], str]:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        code = main(["lint", ".", "-R", "-o", "json", *options])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if out else {}, err
+
+    return lint
+
+
+def passed_over(report: dict[str, Any]) -> dict[str, list[str]]:
+    return {each["what"]: each["where"] for each in report["passedOver"]}
+
+
+def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> None:
+    code, report, _ = lint(FILES, "--select", "lb-deprecated")
+    assert (code, report["checked"]) == (1, 1)
+    assert [(f["file"], f["rule"]) for f in report["findings"]] == [("web.yaml", "lb-deprecated")]
+    assert passed_over(report) == {
+        "templates": ["flux.yaml", "chart/templates/web.yaml"],
+        "documents that are no Kubernetes objects": ["ci.yml", "values.yaml", "values.yaml, document 2"],
+    }
+
+
+def test_a_broken_manifest_is_a_finding(lint: Lint) -> None:
+    code, report, _ = lint({"web.yaml": WEB, "broken.yaml": WEB + "  a: [\n---\n" + BUDGET}, "--select", "ts-*")
+    assert code == 1
+    (found,) = report["findings"]
+    assert (found["rule"], found["file"], found["line"], found["severity"]) == (
+        "doc-unreadable",
+        "broken.yaml",
+        12,
+        "error",
+    )
+
+
+@pytest.mark.parametrize("options", [("--strict",), ()], ids=["strict", "nothing could be read"])
+def test_exit_code_2(lint: Lint, options: tuple[str, ...]) -> None:
+    broken = {"broken.yaml": WEB + "  a: [\n"}
+    code, report, err = lint(broken | ({"web.yaml": WEB} if options else {}), *options)
+    assert (code, report, err.count("\n")) == (2, {}, 1)
+    assert "broken.yaml: document 1, line 12" in err
+
+
+def test_a_missing_file_beside_others_is_a_finding(lint: Lint) -> None:
+    code, report, _ = lint({"web.yaml": WEB}, "nope.yaml", "--select", "ts-*")
+    assert (code, [(f["file"], f["rule"]) for f in report["findings"]]) == (1, [("nope.yaml", "doc-unreadable")])
+
+
+PATCHES = {
+    "base/web.yaml": WEB,
+    "base/kustomization.yaml": "resources: [web.yaml]\n",
+    "prod/kustomization.yaml": "resources: [../base]\npatches: [{path: more.yaml}]\n"
+    "configMapGenerator: [{name: a, files: [x=pod.yaml]}]\n",
+    "prod/more.yaml": WEB.replace("image: web, ", ""),
+    "prod/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n",
+    "prod/replicas.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n",
+    "elsewhere/image.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    "spec: {template: {spec: {containers: [{name: web, resources: {limits: {cpu: 1}}}]}}}\n",
+    "elsewhere/gone.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {$patch: delete}\n",
+}
+
+
+def test_patches_are_no_workloads(lint: Lint) -> None:
+    code, report, _ = lint(PATCHES, "--ignore", "lb-deprecated,rq-*")
+    assert (code, report["findings"], report["checked"]) == (0, [], 1)
+    assert passed_over(report)["patches of Kustomize"] == [
+        "elsewhere/gone.yaml",
+        "elsewhere/image.yaml",
+        "prod/more.yaml",
+        "prod/pod.yaml",
+        "prod/replicas.yaml",
+    ]
+
+
+def test_nothing_is_called_empty_where_files_were_not_read(lint: Lint) -> None:
+    files = {"web.yaml": WEB, "budget.yaml": BUDGET}
+    assert [f["rule"] for f in lint(files, "--select", "pdb-selects-nothing")[1]["findings"]] == ["pdb-selects-nothing"]
+    templates = {"templates/other.yaml": "{{ if .Values.other }}\nkind: Deployment\n{{ end }}\n"}
+    assert lint(templates, "--select", "pdb-selects-nothing")[1]["findings"] == []
+
+
+def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+    lint(FILES)
+    main(["lint", ".", "-R"])
+    assert "passed over: 3 documents that are no Kubernetes objects, 2 templates" in " ".join(
+        capsys.readouterr().out.split()
+    )
