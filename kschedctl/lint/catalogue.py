@@ -10,6 +10,7 @@ from kschedctl.lint.rules import (
     affinity_cluster,
     budget_selectors,
     budgets,
+    claims,
     drains,
     node_pools,
     node_selection,
@@ -42,7 +43,7 @@ FAMILIES = {
     "Taints and tolerations": (tolerations, taints),
     "Disruption budgets and drains": (budgets, budget_selectors, drains),
     "Requests and capacity": (requests, room),
-    "Volumes, host ports, labels": (storage,),
+    "Volumes, host ports, labels": (storage, claims),
     "Schedulers, gates, gangs, devices": (special,),
 }
 """Heading -> the modules of its rules."""

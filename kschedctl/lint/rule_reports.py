@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kschedctl.lint.catalogue import FAMILIES
+from kschedctl.lint.peers import peers_text
 from kschedctl.lint.rule import Rule
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
@@ -58,7 +59,7 @@ def table_text() -> str:
             star = " ★" if rule.needs_cluster else ""
             lines.append(f"| `{rule.id}`{star} | {rule.severity} | {_cell(rule.summary)} | {_cell(rule.why)} |")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, peers_text()])
 
 
 def _cell(text: str) -> str:

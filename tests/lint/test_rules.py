@@ -12,6 +12,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
+from kschedctl.lint.peers import PEERS
 from kschedctl.lint.rule import Rule
 from kschedctl.lint.rule_reports import EXAMPLES, TABLE, example, table_text
 from kschedctl.lint.world import World
@@ -54,6 +55,12 @@ def test_good_example_is_not_reported(rule: Rule, tmp_path: Path) -> None:
 
 def test_examples_and_rules_are_the_same() -> None:
     assert sorted(rule.id for rule in RULES) == sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+
+
+def test_what_is_said_of_other_linters_names_rules() -> None:
+    named = {rule for checks in PEERS.values() for check in checks for rule in check.rules.split()}
+    assert named <= {rule.id for rule in RULES}
+    assert all(check.rules or check.why for checks in PEERS.values() for check in checks)
 
 
 def test_table_is_current() -> None:

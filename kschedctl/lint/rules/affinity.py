@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kschedctl.api.labels import Selector
 from kschedctl.api.validation.node_affinity import weight
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import PREFERRED, anti_affinity_terms, pod_terms
+from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -42,6 +44,32 @@ def null_selector(world: World) -> Iterator[Problem]:
                     else "it does nothing"
                 )
                 yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
+
+
+def anti_affinity_not_self(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for path, term in pod_terms(workload) if workload.serving else ():
+            selector = compiled(term.label_selector)
+            own = not term.namespaces and term.namespace_selector is None and "podAntiAffinity" in path
+            if not own or selector is None or not _nearly_selected(workload, selector):
+                continue
+            if not _selects_any(world, workload, selector):
+                message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
+                yield workload.problem((*path, "labelSelector"), message)
+
+
+def _nearly_selected(workload: Workload, selector: Selector) -> bool:
+    """Whether it asks for labels that the pods have, but with other values."""
+    keys = {requirement.key for requirement in selector.requirements}
+    return bool(keys & workload.labels.keys()) and not workload.selected_by(selector)
+
+
+def _selects_any(world: World, workload: Workload, selector: Selector) -> bool:
+    """Whether it matches a known pod of the workload's namespace, or there may be one."""
+    if world.selected(workload.namespace, selector) or not world.all_known("Pod"):
+        return True
+    pods = world.facts.view.pods if world.cluster else None
+    return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
 
 
 def weight_range(world: World) -> Iterator[Problem]:
@@ -89,6 +117,15 @@ RULES = (
         "else does nothing.",
         fix="Add labelSelector; write {} to mean all pods",
         source="https://github.com/kubernetes/kubernetes/pull/117025",
+    ),
+    Rule(
+        "af-anti-not-self",
+        WARNING,
+        anti_affinity_not_self,
+        summary="Anti-affinity whose selector matches no pods, as the labels of its own have other values",
+        why="Replicas that do not match the selector are not kept apart.",
+        fix="Make labelSelector match the labels of the pod template",
+        source=doc.AFFINITY,
     ),
     Rule(
         "af-weight-range",

@@ -61,6 +61,17 @@ def percent_rounding(world: World) -> Iterator[Problem]:
             yield subject.problem(("spec", "minAvailable"), message)
 
 
+def protects_nothing(world: World) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(world):
+        field, number = ("maxUnavailable", budget.spec.max_unavailable)
+        if budget.spec.min_available in (0, "0%"):
+            field, number = ("minAvailable", budget.spec.min_available)
+        kept = workloads and all(workload.kind in SERVING for workload in workloads)
+        count = sum(workload.at_most for workload in workloads)
+        if field == "minAvailable" or number == "100%" or (kept and isinstance(number, int) and number >= count > 1):
+            yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
+
+
 def unhealthy_policy(world: World) -> Iterator[Problem]:
     for subject, budget, _ in covered(world):
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
@@ -112,6 +123,15 @@ RULES = (
         why="Percentages are rounded up to pods: with few replicas nothing is left that may be evicted.",
         fix="Use maxUnavailable: 1",
         source=f"{doc.BUDGETS}#rounding-logic-when-specifying-percentages",
+    ),
+    Rule(
+        "pdb-protects-nothing",
+        WARNING,
+        protects_nothing,
+        summary="Budget that lets all its pods go at once",
+        why="A drain of several nodes takes the whole workload down, as if there were no budget.",
+        fix="Set maxUnavailable: 1, or remove the budget",
+        source=doc.BUDGETS,
     ),
     Rule(
         "pdb-unhealthy-policy",

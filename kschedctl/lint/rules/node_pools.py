@@ -1,20 +1,29 @@
-"""Node pools of Karpenter against what workloads ask of nodes."""
+"""Nodes that Karpenter cannot make, and nodes of the cluster that are out of order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.lint import documentation as doc
 from kschedctl.lint.manifest_kinds import NodePool
 from kschedctl.lint.requirements import Conditions, alternatives, equal
-from kschedctl.lint.rule import ERROR, Rule
+from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.node_selection import demands, where
-from kschedctl.lint.subject import Problem
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 
 WELL_KNOWN = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k8s.")
 """Domains of labels that a Karpenter node pool may set without declaring them."""
+HEALTHY = {
+    "Ready": "True",
+    "MemoryPressure": "False",
+    "DiskPressure": "False",
+    "PIDPressure": "False",
+    "NetworkUnavailable": "False",
+}
+"""Condition of a node -> how it is where all is well."""
 
 
 def node_pool_impossible(world: World) -> Iterator[Problem]:
@@ -57,6 +66,20 @@ def _meets(pool: Conditions, wanted: Conditions, own: set[str]) -> bool:
     return True
 
 
+def not_ready(world: World) -> Iterator[Problem]:
+    assert world.cluster is not None
+    found: dict[str, list[str]] = {}
+    for node in world.cluster.nodes:
+        for condition in node.status.conditions:
+            if condition.status not in ("", HEALTHY.get(condition.type, condition.status)):
+                state = f"{condition.type} is {condition.status}"
+                found.setdefault(state, []).append(node.metadata.name)
+    for state, names in found.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+        message = f"{state} on {len(names):,} of {len(world.cluster.nodes):,} nodes: {shown}"
+        yield Subject("Node", names[0]).problem(("status", "conditions"), message)
+
+
 RULES = (
     Rule(
         "na-nodepool-impossible",
@@ -66,5 +89,15 @@ RULES = (
         why="Karpenter makes no node, and the pods stay Pending. Checked when NodePools are among the manifests.",
         fix="Correct the labels or tolerations, or let a NodePool offer them",
         source="https://karpenter.sh/docs/concepts/scheduling/",
+    ),
+    Rule(
+        "nd-not-ready",
+        WARNING,
+        not_ready,
+        summary="Nodes that are not ready, or under pressure",
+        why="They take no new pods, and those that run there may be evicted: there is less room than it seems.",
+        fix="Repair the nodes, or remove them",
+        source=f"{doc.TAINTS}#taint-nodes-by-condition",
+        needs_cluster=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""matchLabelKeys of topology spread constraints."""
+"""matchLabelKeys of topology spread constraints, and where one of them, or a narrower selector, is missing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread_fields import HARD, constraints
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.workload import Workload
+from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import World
 from kschedctl.scheduler.version_fields import SPREAD_LABEL_KEYS
+
+_MOST_COMPARED = 50
 
 
 def label_keys_invalid(world: World) -> Iterator[Problem]:
@@ -48,6 +50,28 @@ def _labels(workload: Workload) -> set[str]:
     return {*workload.labels, *ADDED_LABELS.get(workload.kind, ())}
 
 
+def counts_others(world: World) -> Iterator[Problem]:
+    for workload, path, constraint in constraints(world):
+        selector = compiled(constraint.label_selector)
+        if selector is None or constraint.when_unsatisfiable != HARD or not workload.selected_by(selector):
+            continue
+        told_apart = set(constraint.match_label_keys)
+        others = world.selected_beside(workload.subject, workload.namespace, selector)
+        for other in others[:_MOST_COMPARED]:
+            differing = _differing(workload, other)
+            same = constraint in other.spec.topology_spread_constraints  # else ts-inconsistent-group speaks
+            if len(differing) == 1 and same and not told_apart & {*differing, TEMPLATE_HASH}:
+                message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
+                yield workload.problem((*path, "labelSelector"), message)
+                break
+
+
+def _differing(workload: Workload, other: Workload) -> list[str]:
+    """The labels in which two workloads of other names differ, where they have the same ones."""
+    alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
+    return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
+
+
 RULES = (
     Rule(
         "ts-mlk-without-selector",
@@ -76,5 +100,15 @@ RULES = (
         why="Such a key is ignored without a word.",
         fix="Add the label to the pod template, or correct the key",
         source=doc.SPREAD,
+    ),
+    Rule(
+        "ts-counts-others",
+        WARNING,
+        counts_others,
+        summary="Hard spread of two workloads, as blue and green, that count each other's pods",
+        why="Where the one has its pods decides where the other may go: a rollout or a scale-down of one leaves pods "
+        "of the other Pending, or all in one domain.",
+        fix="Add the label in which they differ to labelSelector, or to matchLabelKeys",
+        source=f"{doc.SPREAD}#consistency",
     ),
 )

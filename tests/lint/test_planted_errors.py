@@ -1,0 +1,44 @@
+"""What people really get wrong is named: by the rule that the case marks, on the marked lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kschedctl.cluster import Cluster
+from kschedctl.lint.engine import lint
+from kschedctl.lint.rule import Severity
+from kschedctl.lint.world import World
+from kschedctl.sources.documents.positions import read_manifests
+
+PLANTED = Path(__file__).with_name("planted")
+MARK = "  # <- "
+IN_CLUSTER = "in_cluster.yaml"
+
+
+def cases() -> list[tuple[str, str]]:
+    """(name of the case, its manifests)."""
+    texts = [path.read_text() for path in sorted(PLANTED.glob("*.yaml")) if path.name != "cluster.yaml"]
+    return [tuple(part.split("\n", 1)) for text in texts for part in text.split("## ")[1:]]  # type: ignore[misc]
+
+
+def marked(text: str) -> list[tuple[int, str]]:
+    """(line, rule) of each mark."""
+    lines = enumerate(text.splitlines(), start=1)
+    return [(number, line.partition(MARK)[2]) for number, line in lines if MARK in line]
+
+
+@pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in cases()])
+def test_planted_error_is_named(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    manifests = list(read_manifests(str(tmp_path / "m.yaml")))
+    cluster = None
+    if f"## {name}\n" in (PLANTED / IN_CLUSTER).read_text():
+        cluster = Cluster.from_objects(list(yaml.safe_load_all((PLANTED / "cluster.yaml").read_text())))
+    found = lint(World.of_manifests(((m.value, m) for m in manifests), cluster)).findings
+    grave = [finding for finding in found if finding.severity is not Severity.NOTE]
+    expected = marked(text)
+    assert expected
+    assert [(f.line, f.rule) for f in grave if (f.line, f.rule) in expected] == expected
