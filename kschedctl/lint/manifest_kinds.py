@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,8 +23,41 @@ class AutoscalerSpec(Struct, frozen=True):
     scale_target_ref: ScaleTarget = ScaleTarget()
 
 
+class ScalingLimits(NamedTuple):
+    """What is scaled, and between how many pods."""
+
+    kind: str
+    name: str
+    fewest: int
+    most: int
+
+
 class HorizontalPodAutoscaler(Struct, frozen=True):
     spec: AutoscalerSpec = AutoscalerSpec()
+
+    @property
+    def limits(self) -> ScalingLimits | None:
+        """None where the API would refuse it."""
+        target, most = self.spec.scale_target_ref, self.spec.max_replicas
+        return None if most is None else ScalingLimits(target.kind, target.name, self.spec.min_replicas, most)
+
+
+class ScaledObjectSpec(Struct, frozen=True):
+    min_replica_count: int = 0
+    max_replica_count: int = 100
+    scale_target_ref: ScaleTarget = ScaleTarget()
+
+
+class ScaledObject(Struct, frozen=True):
+    """Of KEDA, which scales to none at all only when nothing is to be done: then there is nothing to evict either."""
+
+    spec: ScaledObjectSpec = ScaledObjectSpec()
+
+    @property
+    def limits(self) -> ScalingLimits:
+        spec = self.spec
+        kind = spec.scale_target_ref.kind or "Deployment"
+        return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
 
 
 class ScopeRequirement(Struct, frozen=True):
@@ -84,6 +117,7 @@ class NodePool(Struct, frozen=True):
 
 
 _KINDS: dict[str, tuple[str, type[Struct]]] = {
+    "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
     "ResourceQuota": ("", ResourceQuota),
     "NodePool": ("karpenter.sh", NodePool),

@@ -35,7 +35,7 @@ TEMPLATES: dict[str, Path] = {
 }
 """Kind -> where its pod template is."""
 
-SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet"})
+SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
 
 
@@ -59,7 +59,8 @@ class Workload:
     """``replicas``: pods at the same time, None for one a node; ``most``: as far as a HorizontalPodAutoscaler goes.
 
     ``at``: where the pod template is in the object. ``on_disk``: its emptyDir volumes that are no memory, by index.
-    ``strategy``: how a Deployment replaces its pods.
+    ``strategy``: how a Deployment replaces its pods. Of a custom resource: ``made_by``, what its kind is called here;
+    ``spec_at``, where the pod's spec is, unless it is in a template; ``remark``: what problems say besides.
     """
 
     subject: Subject
@@ -73,10 +74,18 @@ class Workload:
     owned: bool = False
     on_disk: Mapping[int, str] = field(default_factory=dict)
     strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
+    spec_at: Path | None = None
+    made_by: str = ""
+    remark: str = ""
 
     @property
     def kind(self) -> str:
-        return self.subject.kind
+        return self.made_by or self.subject.kind
+
+    @property
+    def labels_known(self) -> bool:
+        """Whether its pods have no labels but those of the template: operators add their own."""
+        return not self.made_by or self.kind in SERVING
 
     @property
     def namespace(self) -> str:
@@ -110,11 +119,11 @@ class Workload:
 
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
         """At a field of the pod's spec."""
-        return Problem(self.subject, (*self.at, "spec", *path), message, fix)
+        return Problem(self.subject, self.at_field(*path), message + self.remark, fix)
 
     def at_field(self, *path: str | int) -> Path:
         """A field of the pod's spec, from the root of the object."""
-        return (*self.at, "spec", *path)
+        return (*((*self.at, "spec") if self.spec_at is None else self.spec_at), *path)
 
     def refused(self, faults: Iterable[FieldError]) -> Iterator[Problem]:
         """What the API server refuses, in its words; the paths begin at the root of the object."""

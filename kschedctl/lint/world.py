@@ -18,9 +18,11 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
-from kschedctl.lint.manifest_kinds import AutoscalerSpec, struct_of
+from kschedctl.lint.manifest_kinds import ScalingLimits, struct_of
+from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
+from kschedctl.lint.manifests.releases import release_namespaces, release_of
+from kschedctl.lint.manifests.variants import Variants
 from kschedctl.lint.subject import Located, Problem, Subject
-from kschedctl.lint.variants import Variants
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -39,6 +41,7 @@ TYPED: dict[str, type[api.Struct]] = {
 }
 """The kinds, besides workloads, of which rules read typed objects."""
 
+AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 UNSCOPED = CLUSTER_SCOPED | {"NodePool"}
 
 
@@ -80,12 +83,15 @@ class World:
     ) -> World:
         """Manifests, and the cluster that they go to; ``gates`` where there is none.
 
-        ``namespace``: where objects go that name none, if that is known. ``together``: paths that belong together.
+        ``namespace``: where objects go that name none, if that is known; what Helm rendered goes with its release.
+        ``together``: paths that belong together.
         """
         workloads: list[Workload] = []
         items: dict[str, list[Item]] = defaultdict(list)
         invalid: list[Problem] = []
-        subjects = [_subject(document, place, namespace) for document, place in manifests if document.get("kind")]
+        located = [(document, place) for document, place in manifests if document.get("kind")]
+        releases = {} if namespace else release_namespaces(located)
+        subjects = [_subject(d, place, namespace or releases.get(release_of(place), "")) for d, place in located]
         for subject in subjects:
             try:
                 if (workload := workload_of(subject)) is not None:
@@ -95,10 +101,12 @@ class World:
                 elif struct := TYPED.get(subject.kind) or struct_of(subject.document):
                     value = typed_at((), without_nulls(subject.document), struct)
                     items[subject.kind].append(Item(subject, value))
+                else:
+                    workloads += custom_workloads(subject)
             except InvalidFieldError as error:
                 invalid.append(subject.problem(error.path, error.what))
         variants = Variants(subjects, together)
-        scaled = tuple(_autoscaled(workloads, items["HorizontalPodAutoscaler"], variants))
+        scaled = tuple(_autoscaled(workloads, [item for kind in AUTOSCALERS for item in items[kind]], variants))
         found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
         gates = _gates_of(cluster) if cluster else gates or FeatureGates()
         return cls(scaled, found, cluster, tuple(invalid), tuple(subjects), gates, variants=variants)
@@ -157,6 +165,14 @@ class World:
         gaps = {kind: gap for kind in kinds if self.cluster and (gap := self.cluster.gap(kind))}
         self.gaps.update(gaps)
         return not gaps
+
+    def others_own(self, namespaces: Iterable[str]) -> bool:
+        """Whether pods may be there that custom resources among the manifests make, with labels that nobody knows."""
+        return any(may_own_in(maker, namespace) for namespace in namespaces for maker in self._makers)
+
+    @cached_property
+    def _makers(self) -> list[Subject]:
+        return [subject for subject in self.subjects if may_make_pods(subject)]
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
@@ -273,11 +289,11 @@ def _bad_quantities(workload: Workload) -> Iterator[Problem]:
 def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:
     ranges: dict[tuple[str, str, str], list[tuple[Subject, int, int]]] = defaultdict(list)
     for subject, autoscaler in autoscalers:
-        spec: AutoscalerSpec = autoscaler.spec
-        if spec.max_replicas is not None:
-            target = subject.namespace, spec.scale_target_ref.kind, spec.scale_target_ref.name
-            ranges[target].append((subject, spec.min_replicas, spec.max_replicas))
+        limits: ScalingLimits | None = autoscaler.limits
+        if limits is not None:
+            target = subject.namespace or "default", limits.kind, limits.name
+            ranges[target].append((subject, limits.fewest, limits.most))
     for workload in workloads:
-        known = ranges.get((workload.subject.namespace, workload.kind, workload.subject.name), ())
+        known = ranges.get((workload.namespace, workload.kind, workload.subject.name), ())
         found = next((limits for by, *limits in known if variants.together(by, workload.subject)), None)
         yield scaled_by(workload, *found) if found else workload

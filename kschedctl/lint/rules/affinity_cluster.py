@@ -63,6 +63,8 @@ def target_absent(world: World) -> Iterator[Problem]:
                 continue
             if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.nothing:
                 continue
+            if world.others_own(namespaces):
+                continue
             if world.all_known("Pod") and len(facts) and facts.refused(workload, "InterPodAffinity").all():
                 yield workload.problem(
                     term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'

@@ -30,7 +30,7 @@ def selects_nothing(world: World) -> Iterator[Problem]:
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
         if workloads or selector is None or world.selected(namespace, selector):
             continue
-        if not world.all_known("Pod") or not world.whole:
+        if not world.all_known("Pod") or not world.whole or world.others_own((namespace,)):
             continue
         if world.cluster is None and not world.by_namespace.get(namespace):
             continue

@@ -42,7 +42,7 @@ def no_selector(world: World) -> Iterator[Problem]:
 def selector_not_self(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
-        if selector is None or selector == NOTHING or workload.selected_by(selector):
+        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
         if not _elsewhere(world, workload, selector):
             message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
@@ -52,7 +52,7 @@ def selector_not_self(world: World) -> Iterator[Problem]:
 def cross_namespace(world: World) -> Iterator[Problem]:
     for workload, path, constraint in constraints(world):
         selector = compiled(constraint.label_selector)
-        if selector is None or selector == NOTHING or workload.selected_by(selector):
+        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
         if others := _elsewhere(world, workload, selector):
             message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
