@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration import feature_gates, plugin_args, valida
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.configuration.strict_decoding import fields_of
 from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter
+from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter, requests
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins import (
@@ -69,11 +69,14 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         allocator.ADMIN_TWICE,
         allocator.LATER_ALTERNATIVE,
         allocator.CONSUMERS,
+        allocator.EACH_SHARE,
         allocator.AT_INVALID_POOL,
+        requests.AT_MAX,
         constraints.DIFFERS,
         pools.INCOMPLETE,
         pools.NEWER_SLICES,
         pools.CHECKS_NAMES,
+        pools.COUNTS_SHARES,
         dynamic_resources.SILENT_WITHOUT_CLAIMS,
     ),
     "NodeResourcesBalancedAllocation": (

@@ -20,7 +20,7 @@ from kschedctl.scheduler.dynamic_resources.claims import ALL
 from kschedctl.scheduler.dynamic_resources.constraints import Constraint, make
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.pools import Counters, Pool, PooledDevice
-from kschedctl.scheduler.dynamic_resources.requests import MAX_RESULTS, AllocationError, ClaimRequests, Request
+from kschedctl.scheduler.dynamic_resources.requests import AT_MAX, MAX_RESULTS, AllocationError, ClaimRequests, Request
 
 MAX_STEPS = 200_000
 """Devices tried before the search counts as timed out: upstream stops after ten seconds."""
@@ -81,7 +81,7 @@ ALL_OF_CLASS = ByVersion(
     "whether a request for all devices heeds the selectors of its class", (("", False), ("1.32", True))
 )
 ADMIN_TWICE = ByVersion(
-    "whether a request with adminAccess may be given one device several times", (("", True), ("1.32", False))
+    "whether a request with adminAccess may be given one device several times", (("", True), ("1.34", False)), "#131299"
 )
 AT_INVALID_POOL = ByVersion(
     "what ends a search with an error: a pool in which two devices share a name",
@@ -94,6 +94,9 @@ LATER_ALTERNATIVE = ByVersion(
 CONSUMERS = ByVersion(
     "devices that consume counters, while DRAPartitionableDevices is off",
     (("", "can be allocated"), ("1.34", "cannot be")),
+)
+EACH_SHARE = ByVersion(
+    "whether each share of a device takes counters of its pool, not only the first", (("", True), ("1.35", False))
 )
 
 
@@ -223,8 +226,12 @@ class Search:
             return False
         if have >= number:
             return self._request(at.claim, at.request + 1)
-        if len(self.results[at.claim]) + number - have > MAX_RESULTS:
-            raise _TooManyResultsError
+        at_max = AT_MAX.at(self.features.release)
+        twice = have if at_max == "it is not met, and the devices that it has count twice" else 0
+        if len(self.results[at.claim]) + number - have + twice > MAX_RESULTS:
+            if at_max == "its next alternative is tried at once":
+                raise _TooManyResultsError
+            return False
         if every is not None:
             return self._try(at, have, 0, *every[have])
         failed: set[object] = set()
@@ -336,6 +343,7 @@ class Search:
         if device.device.consumes_counters and not (self.features.partitionable_devices or self.all_consumers):
             return False
         in_share = shareable and (device.id in self.state.consumed or device.id in self.taken)
+        in_share = in_share and not EACH_SHARE.at(self.features.release)
         if device.consumes and not in_share and not self._take_counters(pool, device):
             return False
         return not (self.features.device_taints and taint_against(device, request))

@@ -126,7 +126,7 @@ class Inventory:
 
     def available(self, pool: Pool) -> Counters:
         """The pool's counters that allocated devices leave over."""
-        return available(pool, self.state)
+        return available(pool, self.state, self.features.release)
 
     def look(self, row: int) -> object:
         """Equal for nodes that see alike devices, with the same allocated of them."""

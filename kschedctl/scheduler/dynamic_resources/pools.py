@@ -12,7 +12,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import parse
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId, PoolId
@@ -184,11 +184,19 @@ def _complete(seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], part
     return Pool(id, devices, counters, tuple(device for device in everything if device.consumes))
 
 
-def available(pool: Pool, state: AllocatedState) -> Counters:
+COUNTS_SHARES = ByVersion(
+    "whether a device of which others have shares uses up the counters of its pool",
+    (("", False), ("1.36.2", True)),
+    "#139040, structured/internal/incubating/allocator_incubating.go",
+)
+
+
+def available(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
     """The pool's counters that allocated devices leave over."""
+    holds = state.holds if COUNTS_SHARES.at(release) else state.dedicated.__contains__
     left = dict(pool.counters or {})
     for device in pool.consumers if left else ():
-        if state.holds(device.id):
+        if holds(device.id):
             for counter, amount in device.consumes.items():
                 left[counter] -= amount
     return left

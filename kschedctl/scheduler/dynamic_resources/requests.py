@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import (
     CapacityRequirements,
     DeviceClass,
@@ -25,6 +26,21 @@ from kschedctl.scheduler.dynamic_resources.features import Features
 
 MAX_RESULTS = 32
 """Devices that one claim can hold (resource/v1 AllocationResultsMaxSize)."""
+
+AT_MAX: ByVersion[str] = ByVersion(
+    "what follows when a request would give its claim more devices than it can hold",
+    (
+        ("", "it is not met"),
+        ("1.33", "it is not met, and the devices that it has count twice"),
+        ("1.33.1", "it is not met"),
+        ("1.34", "its next alternative is tried at once"),
+    ),
+    "#131662 and #130593, structured/allocator.go",
+)
+"""Up to 1.32 a search cannot come to this: without alternatives it is known from the start how many devices it takes.
+
+With 1.33.0 a request for more than 16 devices is met on no node.
+"""
 
 
 class AllocationError(Exception):

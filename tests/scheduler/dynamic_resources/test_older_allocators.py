@@ -136,7 +136,57 @@ def test_distinct_attributes_of_devices_alike(version: str, want: str) -> None:
     assert said(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
 
 
-@pytest.mark.parametrize(("version", "want"), [("1.31", ""), ("1.36", NO)])
+@pytest.mark.parametrize(("version", "want"), [("1.31", ""), ("1.33", ""), ("1.34", NO), ("1.36", NO)])
 def test_one_device_for_an_administrator(version: str, want: str) -> None:
-    one = [piece("s", device("a", n="a"))]
-    assert said(version, one, [request("r0", count=2, adminAccess=True)]) == want
+    """Two devices of one: what an administrator has is not taken, until 1.34 not even from the request itself."""
+    one, gates = [piece("s", device("a", n="a"))], {"DynamicResourceAllocation": True}
+    gates |= {"DRAAdminAccess": True} if version == "1.33" else {}
+    assert said(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
+
+
+@pytest.mark.parametrize("version", ["1.32", "1.33.0", "1.33.1", "1.34", "1.36"])
+@pytest.mark.parametrize("number", [16, 17])
+def test_more_than_half_the_devices_of_a_claim(version: str, number: int) -> None:
+    """1.33.0 adds all devices of a request to those it has: before the last of 17 these are 16 + 17, more than 32."""
+    slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(number)))]
+    want = NO if (version, number) == ("1.33.0", 17) else ""
+    assert said(version, slices, [request("r0", mode="All")]) == want
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.33.0", NO), ("1.33.1", "")])
+def test_devices_of_another_request_count_once(version: str, want: str) -> None:
+    """Beside one device of another request: before the last of 16 these are 1 + 15 + 16 and fit, of 17 they do not."""
+    slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(18)))]
+    others = [f"d{i}" for i in range(1, 18)]
+    assert said(version, slices, [request("r0", named("d0")), request("r1", named(*others), "All")]) == want
+    assert said(version, slices, [request("r0", named("d0")), request("r1", named(*others[:16]), "All")]) == ""
+
+
+TAKES = {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
+ONE_COUNTER = [{"name": "s", "counters": {"memory": {"value": "1"}}}]
+COUNTERS = piece("s0", count=2)
+COUNTERS["spec"] = COUNTERS["spec"] | {"devices": [], "sharedCounters": ONE_COUNTER}
+SHARED = device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.34", NO), ("1.35", ""), ("1.36", "")])
+def test_two_shares_of_a_device_that_takes_the_only_counter(version: str, want: str) -> None:
+    gates = {"DRAConsumableCapacity": True, "DRAPartitionableDevices": True}
+    slots = {"slots": {"value": "2", "requestPolicy": {"default": "1"}}}
+    slices = [COUNTERS, piece("s1", SHARED | {"capacity": slots}, count=2)]
+    assert said(version, slices, [request("r0")], gates=gates) == ""
+    assert said(version, slices, [request("r0"), request("r1")], gates=gates) == want
+
+
+@pytest.mark.parametrize(("version", "want"), [("1.36.1", ""), ("1.36.2", NO), ("1.36", NO)])
+def test_the_counters_of_a_device_that_is_shared(version: str, want: str) -> None:
+    """The pool's counter is enough for one device. Another claim has a share of a, which to 1.36.1 is a free one."""
+    share = {"request": "r", "driver": DRIVER, "pool": "n", "device": "a", "shareID": "6cc9ac5e"}
+    other = {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "other", "namespace": "d"},
+        "status": {"allocation": {"devices": {"results": [share]}}},
+    }
+    documents = [COUNTERS, piece("s1", SHARED, device("b", n="b") | TAKES, count=2), other]
+    assert said(version, documents, [request("r0", named("b"))]) == want
+    assert said(version, documents[:2], [request("r0", named("b"))]) == ""
