@@ -24,18 +24,40 @@ def lint(
     reporting: Reporting = EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """The problems that the rules see in the world; rules that need a cluster run only when all its nodes are known."""
-    nodes_known = world.cluster is not None and world.all_known("Node")
-    running = [rule for rule in rules if nodes_known or not rule.needs_cluster]
+    """What the rules find in the world."""
+    return findings_of(world, rules, problems_of(world, rules), reporting, scope)
+
+
+def problems_of(world: World, rules: Sequence[Rule]) -> list[tuple[Rule, Problem]]:
+    """The problems that the rules see in the world, each with its rule."""
     found: list[tuple[Rule, Problem]] = [(INVALID, problem) for problem in world.invalid]
     found += [(UNREADABLE, problem) for problem in world.unreadable]
     found += [(IGNORE_FAULTY, problem) for problem in faulty_ignores(world)]
-    found += [(rule, _advised(rule, problem, world)) for rule in running for problem in rule.check(world)]
+    running = _running(world, rules)
+    return found + [(rule, _advised(rule, problem, world)) for rule in running for problem in rule.check(world)]
+
+
+def findings_of(
+    world: World,
+    rules: Sequence[Rule],
+    found: Iterable[tuple[Rule, Problem]],
+    reporting: Reporting = EVERYTHING,
+    scope: LintScope = ALL_OBJECTS,
+) -> Findings:
+    """The document of the problems that these rules saw in the world."""
     told = scope.of(world)
     checked = sum(map(told, world.objects))
     report = report_of([(rule, problem) for rule, problem in found if told(problem.subject)], checked, reporting)
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
-    return msgspec.structs.replace(report, rules_run=len(running), unknown=unknown, passed_over=world.passed_over)
+    return msgspec.structs.replace(
+        report, rules_run=len(_running(world, rules)), unknown=unknown, passed_over=world.passed_over
+    )
+
+
+def _running(world: World, rules: Sequence[Rule]) -> list[Rule]:
+    """Rules that need a cluster run only when all its nodes are known."""
+    nodes_known = world.cluster is not None and world.all_known("Node")
+    return [rule for rule in rules if nodes_known or not rule.needs_cluster]
 
 
 def chosen_rules(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:

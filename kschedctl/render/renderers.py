@@ -85,6 +85,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "jsonpath": _template("templates:jsonpath"),
     "custom-columns": _template("templates:custom_columns"),
     "patch": lambda document, style: _load("patch:to_patch")(document),
+    "diff": lambda document, style: _load("diff:to_diff")(document),
     "sarif": _of_findings("sarif:to_sarif"),
     "junit": _of_findings("junit:to_junit"),
     "github": _of_findings("github:to_github"),

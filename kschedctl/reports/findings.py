@@ -57,8 +57,8 @@ class PassedOver(Document, frozen=True):
 class Findings(Document, frozen=True):
     """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
 
-    ``passed_over``: what of the files was not linted. Left out are ``known`` findings, which the baseline has, and
-    those ``below`` the severity that was asked for.
+    ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
+    findings, which the baseline has, and those ``below`` the severity that was asked for.
     """
 
     checked: int
@@ -70,6 +70,7 @@ class Findings(Document, frozen=True):
     below: int = 0
     unknown: tuple[UnknownKind, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
+    fixed: tuple[Finding, ...] = ()
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"

@@ -21,6 +21,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
+from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.scenario import scenario_schema
@@ -36,6 +37,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "snapshot": SnapshotReport,
     "snapshot-diff": SnapshotDiff,
     "findings": Findings,
+    "lint-fixes": LintFixes,
     "lint-rules": RuleList,
     "lint-rule": RuleReport,
     "effective-configuration": EffectiveConfiguration,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,20 +18,22 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_filters import LintFilters
+from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, rule_named
-from kschedctl.lint.engine import lint as run
+from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
 from kschedctl.lint.reporting import Reporting
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.settings import LintSettings
 from kschedctl.lint.subject import Subject
 from kschedctl.lint.suppression import baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings, PassedOver
+from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.sources.files import STDIN, find_files
 from kschedctl.sources.output_file import check_output_files, write_file
@@ -40,11 +43,13 @@ EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
     "helm template web ./web | kschedctl lint - --with-cluster --fail-on error",
     'kschedctl lint --live --select "pdb-*,drain-*"',
+    "kschedctl lint deploy/ -R --diff",
     "kschedctl lint rules",
     "kschedctl lint explain pdb-zero-disruptions",
 )
 
 CLEAN, FOUND = 0, 1
+DIFF_FORMS = ("table", "json", "yaml")
 log = logging.getLogger(__name__)
 
 
@@ -96,6 +101,17 @@ class Which(LintFilters):
         str | None,
         typer.Option("--settings", metavar="FILE", help="pyproject.toml or .kschedctl.yaml.  [default: the nearest]"),
     ] = None
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Correct in the files what has a safe correction; report what is left.")
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False
+
+    def check_fixing(self, manifests: object) -> None:
+        """Raises UsageError for what does not go together."""
+        if self.fix and self.diff:
+            raise UsageError("--fix writes what --diff only shows", hint="give one of them")
+        if (self.fix or self.diff) and manifests is None:
+            raise UsageError("nothing to fix: only files are written, never a cluster", hint="give manifests with -f")
 
 
 @dataclass(frozen=True)
@@ -113,6 +129,13 @@ class Shown:
     def answer(self, document: Any, exit_code: int = CLEAN) -> Answer:
         answer = Output(self.output, color=self.color).answer(document, exit_code)
         return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
+
+    def diff(self, fixes: LintFixes) -> Answer:
+        """Raises UsageError for forms that show findings."""
+        if self.output.name not in DIFF_FORMS:
+            raise UsageError(f"--diff has no form {self.output.name}", hint="-o json or yaml, or none for the diff")
+        answer = self.answer(fixes, FOUND if fixes.files else CLEAN)
+        return replace(answer, format="diff") if self.output == TABLE else answer
 
 
 @with_options
@@ -144,18 +167,44 @@ def lint(
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
     manifests = _manifests([*source.filename, *words], source.recursive, which, project)
-    world = _world(manifests, source, around.cluster(source), which.namespace or "", _together(project))
-    return _findings(world, which, shown, project)
-
-
-def _findings(world: World, which: Which, shown: Shown, project: Project) -> Answer | int:
     check_output_files(which.write_baseline)
+    which.check_fixing(manifests)
+    cluster = around.cluster(source)
+    together, namespace = _together(project), which.namespace or ""
+    linter = _linter(which, project, lambda linted: _world(linted, source, cluster, namespace, together))
+    if manifests is not None and (which.fix or which.diff):
+        return _fixed(LintFixer(manifests, linter), which, shown, settings)
+    return _told(linter(manifests)[0], which, shown, settings)
+
+
+def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
+    """What is left, or what would change."""
+    report = fixer.run()
+    if which.diff:
+        return shown.diff(fixer.document())
+    fixer.write()
+    return _told(altered(report, fixed=fixer.findings), which, shown, settings)
+
+
+def _linter(
+    which: Which, project: Project, world_of: Callable[[Repository | None], World]
+) -> Callable[[Repository | None], Linted]:
+    """Lints manifests as was asked for; without any, the cluster."""
     settings = project.settings
     rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
     reporting = Reporting(
         settings.severity, which.severity or Severity.NOTE, _baseline(which, project), path_ignores(project)
     )
-    report = signed(run(world, rules, reporting, which.scope))
+
+    def linter(manifests: Repository | None) -> Linted:
+        world = world_of(manifests)
+        found = problems_of(world, rules)
+        return signed(findings_of(world, rules, found, reporting, which.scope)), found
+
+    return linter
+
+
+def _told(report: Findings, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
     if which.write_baseline is not None:
         write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)

@@ -23,6 +23,7 @@ def findings_page(report: Findings, style: Style) -> Page:
         ignored = tuple((s.finding.object, s.finding.rule, s.reason) for s in report.suppressed)
         blocks += section("Ignored", Table((Column("object"), Column("rule", keep=True), Column("reason")), ignored))
     blocks += _by_rule(report)
+    blocks += _fixed(report)
     unknown = f"some rules could not tell: {reasons(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
@@ -38,6 +39,15 @@ def _columns(style: Style) -> tuple[Column, ...]:
 def _more(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
     """Columns that not everybody wants."""
     return (field, fix) if style.wide else (fix,) if style.fixes else ()
+
+
+def _fixed(report: Findings) -> Page:
+    """What was put right, where it was."""
+    if not report.fixed:
+        return ()
+    rows = tuple((f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed)
+    columns = Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem")
+    return section("Fixed", Table(columns, rows))
 
 
 def _by_rule(report: Findings) -> Page:

@@ -25,14 +25,14 @@ class Text:
     """The text of a file, which was read without an error."""
 
     def __init__(self, file: str, content: Content) -> None:
-        self.file, self._content = file, content
+        self.file, self.content = file, content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
         """Line and column, from 1, of a field's key or a list's item; of the nearest field above where it is absent.
 
         Documents have numbers from 1.
         """
-        if self._content.is_json:
+        if self.content.is_json:
             return self._json.locate(document, path)
         spot = self._yaml[document]
         for step in path:
@@ -48,7 +48,7 @@ class Text:
     @cached_property
     def _sources(self) -> dict[int, str]:
         """By line."""
-        text, found, line, counted = self._content.text, {}, 1, 0
+        text, found, line, counted = self.content.text, {}, 1, 0
         for match in _SOURCE.finditer(text):
             line += text.count("\n", counted, match.start())
             counted = match.start()
@@ -57,11 +57,11 @@ class Text:
 
     @cached_property
     def _json(self) -> JsonPositions:
-        return JsonPositions(self._content.text)
+        return JsonPositions(self.content.text)
 
     @cached_property
     def _yaml(self) -> dict[int, Spot]:
-        return spots(self._content.text)
+        return spots(self.content.text)
 
 
 class LocatedObject(NamedTuple):

@@ -1,0 +1,1 @@
+"""Corrections of what lint finds, as edits of fields."""

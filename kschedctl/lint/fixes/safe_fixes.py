@@ -1,0 +1,129 @@
+"""The fixes that are safe: what the API refuses or no node has is corrected where only one thing can be meant.
+
+What was accepted goes on to mean what it meant. Whatever asks for a decision (a request, a budget, a spread) is left
+to people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kschedctl.api.api_versions import BY_KIND
+from kschedctl.lint.fixes.field_edits import FieldEdit, RemoveField, RenameField, SetField
+from kschedctl.lint.subject import Path, Problem, Subject
+
+SAME_FIELDS = {
+    ("batch/v1beta1", "CronJob"),
+    ("policy/v1beta1", "PodDisruptionBudget"),
+    ("node.k8s.io/v1beta1", "RuntimeClass"),
+    ("scheduling.k8s.io/v1beta1", "PriorityClass"),
+    ("autoscaling/v2beta2", "HorizontalPodAutoscaler"),
+    ("storage.k8s.io/v1beta1", "StorageClass"),
+    ("storage.k8s.io/v1beta1", "CSIStorageCapacity"),
+}
+"""Versions of the API whose successors have the same fields with the same meaning and defaults (api/*/types.go)."""
+
+_WRITE = re.compile(r"Write ([A-Za-z0-9./-]+)")
+_SUPPORTED = re.compile(r'Unsupported value: "([A-Za-z]+)": supported values: ([A-Za-z", ]+)')
+_MEANT = re.compile(r'Did you mean "([A-Za-z]+)"\?')
+_WORD = re.compile(r'"([A-Za-z]+)"')
+_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
+
+
+def safe_fix(rule: str, problem: Problem) -> FieldEdit | None:
+    """The edit that puts a problem right, where there is one that is safe."""
+    fix = _FIXES.get(rule)
+    return fix(problem) if fix is not None and problem.subject.document else None
+
+
+def _label(problem: Problem) -> FieldEdit | None:
+    """The label that the rule names: a key of nodeSelector, or the value of ``key`` or ``topologyKey``."""
+    written = _WRITE.fullmatch(problem.fix)
+    if written is None:
+        return None
+    if problem.path[-1] in ("key", "topologyKey"):
+        return SetField(problem.path, written[1])
+    return RenameField(problem.path, written[1])
+
+
+def _version(problem: Problem) -> FieldEdit | None:
+    subject = problem.subject
+    written = str(subject.document.get("apiVersion"))
+    version = BY_KIND.get((written, subject.kind))
+    if version is None or (written, subject.kind) not in SAME_FIELDS or _selects_otherwise(subject):
+        return None
+    wanted = version.instead
+    return SetField(problem.path, wanted) if problem.fix == f"Write apiVersion: {wanted}" else None
+
+
+def _selects_otherwise(subject: Subject) -> bool:
+    """An empty selector of a budget selects nothing in policy/v1beta1, and everything in policy/v1."""
+    return subject.kind == "PodDisruptionBudget" and not any(
+        _at(subject.document, ("spec", "selector", part)) for part in ("matchLabels", "matchExpressions")
+    )
+
+
+def _soft_min_domains(problem: Problem) -> FieldEdit | None:
+    """A preference has no use for minDomains; a value below 1 may stand for any other."""
+    constraint = _at(problem.subject.document, problem.path[:-1])
+    soft = isinstance(constraint, Mapping) and constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
+    return RemoveField(problem.path) if soft and problem.path[-1] == "minDomains" else None
+
+
+def _misspelt(problem: Problem) -> FieldEdit | None:
+    """A field in the wrong case, or in the wrong one of singular and plural."""
+    meant = _MEANT.fullmatch(problem.fix)
+    name = str(problem.path[-1])
+    if meant is None or meant[1].lower().removesuffix("s") != name.lower().removesuffix("s"):
+        return None
+    parent = _at(problem.subject.document, problem.path[:-1])
+    return RenameField(problem.path, meant[1]) if meant[1] not in parent else None
+
+
+def _refused(problem: Problem) -> FieldEdit | None:
+    """A word in the wrong case; a count of pods in quotes."""
+    value = _at(problem.subject.document, problem.path)
+    if not isinstance(value, str):
+        return None
+    if problem.path[-1] in _COUNTS and _is_count(value):
+        return SetField(problem.path, int(value))
+    said = _SUPPORTED.search(problem.message)
+    meant = [word for word in _WORD.findall(said[2]) if word.lower() == value.lower()] if said else []
+    return SetField(problem.path, meant[0]) if len(meant) == 1 else None
+
+
+def _ill_typed(problem: Problem) -> FieldEdit | None:
+    """A number in quotes."""
+    value = _at(problem.subject.document, problem.path)
+    if isinstance(value, str) and _is_count(value) and problem.message.startswith("expected int"):
+        return SetField(problem.path, int(value))
+    return None
+
+
+def _is_count(text: str) -> bool:
+    return re.fullmatch("0|[1-9][0-9]{0,8}", text) is not None
+
+
+def _at(document: Any, path: Path) -> Any:
+    """The value of a field, None where it is absent."""
+    for step in path:
+        try:
+            document = document[step]
+        except (LookupError, TypeError):
+            return None
+    return document
+
+
+_FIXES: dict[str, Callable[[Problem], FieldEdit | None]] = {
+    "lb-deprecated": _label,
+    "ts-wrong-hostname-key": _label,
+    "api-version-removed": _version,
+    "api-version-deprecated": _version,
+    "ts-min-domains-soft": _soft_min_domains,
+    "api-refused": _refused,
+    "api-unknown-field": _misspelt,
+    "doc-invalid": _ill_typed,
+}
+"""Rule -> the edit for a problem that it found."""
