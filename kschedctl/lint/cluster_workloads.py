@@ -9,7 +9,7 @@ from kschedctl.api.ownership import ADDED_LABELS, Owner, owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.lint.stored_pods import as_written, without_node_pin, without_own_claims
 from kschedctl.lint.subject import Subject
-from kschedctl.lint.workload import Workload
+from kschedctl.lint.workload import TEMPLATES, Workload
 
 
 def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
@@ -25,7 +25,8 @@ def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
             spec = without_node_pin(spec)
         elif kind == "StatefulSet":
             spec = without_own_claims(spec, one.metadata.name)
-        yield Workload(Subject(kind, name, namespace), labels, spec, None if kind == "DaemonSet" else len(kept))
+        count = None if kind == "DaemonSet" else len(kept)
+        yield Workload(Subject(kind, name, namespace), labels, spec, count, at=TEMPLATES.get(kind, ()))
 
 
 def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:

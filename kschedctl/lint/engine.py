@@ -8,9 +8,9 @@ import msgspec
 
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
-from kschedctl.lint.reporting import EVERYTHING, Reporting, report_of
+from kschedctl.lint.findings.reporting import EVERYTHING, Reporting, report_of
+from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
 from kschedctl.lint.rule import Rule
-from kschedctl.lint.scope import ALL_OBJECTS, LintScope
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches
 from kschedctl.lint.world import World
@@ -47,7 +47,9 @@ def findings_of(
     """The document of the problems that these rules saw in the world."""
     told = scope.of(world)
     checked = sum(map(told, world.objects))
-    report = report_of([(rule, problem) for rule, problem in found if told(problem.subject)], checked, reporting)
+    report = report_of(
+        [(rule, problem) for rule, problem in found if told(problem.subject)], checked, reporting, world.maker
+    )
     unknown = tuple(UnknownKind(kind, gap.why, "findings") for kind, gap in world.gaps.items())
     return msgspec.structs.replace(
         report, rules_run=len(_running(world, rules)), unknown=unknown, passed_over=world.passed_over

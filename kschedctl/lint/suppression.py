@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.errors import InputError
-from kschedctl.lint.fingerprint import first_fingerprint
-from kschedctl.lint.path_patterns import path_matches
+from kschedctl.lint.findings.fingerprint import first_fingerprint
+from kschedctl.lint.findings.path_patterns import path_matches
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.findings import Finding
 

@@ -10,9 +10,22 @@ from kschedctl.api.objects import PodAffinity, PodAffinityTerm
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.lint.subject import Path
 from kschedctl.lint.workload import Workload, compiled
+from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+_DOMAINS = {HOSTNAME: "hosts", ZONE: "zones", REGION: "regions"}
+
+
+def domains_of(key: str) -> str:
+    """What the nodes that share a value of a label are called.
+
+    >>> domains_of("kubernetes.io/hostname"), domains_of("example.com/rack")
+    ('hosts', 'example.com/rack domains')
+    """
+    return _DOMAINS.get(key, f"{key} domains")
 
 
 class Term(NamedTuple):

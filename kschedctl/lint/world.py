@@ -18,6 +18,7 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
+from kschedctl.lint.makers import Makers
 from kschedctl.lint.manifest_kinds import ScalingLimits, struct_of
 from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
 from kschedctl.lint.manifests.releases import release_namespaces, release_of
@@ -173,6 +174,14 @@ class World:
     @cached_property
     def _makers(self) -> list[Subject]:
         return [subject for subject in self.subjects if may_make_pods(subject)]
+
+    def maker(self, subject: Subject) -> str:
+        """What makes an object of the cluster, empty where nothing is known to."""
+        return self._controllers.maker(subject) if self._controllers else ""
+
+    @cached_property
+    def _controllers(self) -> Makers | None:
+        return Makers(self.cluster) if self.cluster else None
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:

@@ -23,8 +23,9 @@ class FoundRule(Document, frozen=True):
 class Finding(Document, frozen=True):
     """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
 
-    ``file`` is empty for an object of a cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same
-    when lines move, files are renamed or others are put into the lists on the way to the field.
+    ``owner``: what makes the object of a cluster, and is to be changed instead. ``file`` is empty for an object of a
+    cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when lines move, files are renamed or
+    others are put into the lists on the way to the field.
     """
 
     rule: str
@@ -37,6 +38,7 @@ class Finding(Document, frozen=True):
     file: str = ""
     line: int = 0
     column: int = 0
+    owner: str = ""
 
 
 class Suppressed(Document, frozen=True):

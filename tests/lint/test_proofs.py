@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 import kschedctl
+from kschedctl.cluster import Cluster
+from kschedctl.lint.engine import chosen_rules, lint
 from kschedctl.lint.rule_reports import example
+from kschedctl.lint.world import World
+from kschedctl.sources.documents.positions import read_manifests
 
 Json = dict[str, Any]
 
@@ -88,3 +94,22 @@ def test_an_evicted_pod_finds_no_other_node() -> None:
     pod = {**evicted, "spec": {"containers": evicted["spec"]["containers"]}}
     assert kschedctl.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
     assert kschedctl.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)
+
+
+COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")
+
+
+@pytest.mark.parametrize("rule", COUNTED)
+def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> None:
+    """Of so many replicas only so many are placed, and the others stay Pending."""
+    (workload,) = workloads(rule, "bad")
+    replicas = workload["spec"]["replicas"]
+    fits = placed(around(rule), workload)
+    text = example(rule)
+    (tmp_path / "m.yaml").write_text(text["bad"])
+    manifests = list(read_manifests(str(tmp_path / "m.yaml")))
+    cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
+    report = lint(World.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
+    (found,) = report.findings
+    assert found.message.startswith(f"{replicas} replicas, but only {fits} usable hosts")
+    assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

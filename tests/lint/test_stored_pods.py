@@ -157,3 +157,23 @@ def test_only_workloads_that_lack_pods_are_fragmented() -> None:
     pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", name, full) for i, name in enumerate(names)]
     assert found(*pods, rules="rq-fragmented") == []
     assert [f.rule for f in found(*pods, pod("web-5d8-9", "ReplicaSet/web-5d8", "", full), rules="rq-fragmented")]
+
+
+def test_what_makes_an_object_is_named() -> None:
+    """The operator of a database would undo a change of its StatefulSet."""
+    operator = {"kind": "Postgres", "name": "db", "controller": True}
+    owned = {"name": "db", "namespace": "shop", "ownerReferences": [operator]}
+    stateful_set = {"kind": "StatefulSet", "metadata": owned, "spec": {"replicas": 1}}
+    selector = {"matchLabels": {"app": "web"}}
+    budget = {"kind": "PodDisruptionBudget", "metadata": owned, "spec": {"maxUnavailable": 0, "selector": selector}}
+    bare = {"containers": [{"name": "web"}]}
+    objects = (pod("db-0", "StatefulSet/db", "a0", bare), pod("web-1", "ReplicaSet/web-5d8", "a1", bare))
+    findings = found(*objects, stateful_set, budget, rules="rq-missing,pdb-zero-disruptions")
+    assert {(f.object, f.owner) for f in findings} == {
+        ("StatefulSet shop/db", "Postgres shop/db"),
+        ("PodDisruptionBudget shop/db", "Postgres shop/db"),
+        ("Deployment shop/web", ""),
+    }
+    assert {f.path for f in findings if f.rule == "rq-missing"} == {"spec.template.spec.containers[0]"}
+    (told,) = (f.fix for f in findings if f.object == "StatefulSet shop/db")
+    assert told.endswith(", in Postgres shop/db, which makes this StatefulSet")

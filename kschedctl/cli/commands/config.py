@@ -24,7 +24,7 @@ from kschedctl.cli.source import connection, tell
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.configuration import check_configuration
 from kschedctl.lint.effective_configuration import effective_configuration
-from kschedctl.lint.reporting import report_of
+from kschedctl.lint.findings.reporting import report_of
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.subject import Subject
 from kschedctl.reports.configuration import EffectiveConfiguration

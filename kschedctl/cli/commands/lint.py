@@ -25,7 +25,7 @@ from kschedctl.cli.source import load
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
-from kschedctl.lint.reporting import Reporting
+from kschedctl.lint.findings.reporting import Reporting
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.settings import LintSettings

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
-from kschedctl.lint.terms import anti_affinity_terms, pod_terms, required_terms
+from kschedctl.lint.terms import anti_affinity_terms, domains_of, pod_terms, required_terms
 from kschedctl.lint.world import World
 from kschedctl.scheduler.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -26,11 +26,9 @@ def anti_affinity_over_domains(world: World) -> Iterator[Problem]:
             if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
                 continue
             if facts.full_after(workload, rows):
-                message = (
-                    f"{workload.at_most} replicas, but only {len(rows)} usable {term.key} domains: the "
-                    "others stay Pending"
-                )
-                yield workload.problem(term.path, message)
+                left = workload.at_most - len(rows)
+                message = f"{workload.at_most} replicas, but only {len(rows)} usable {domains_of(term.key)}: "
+                yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
 
 
 def rollout_deadlock(world: World) -> Iterator[Problem]:
@@ -46,7 +44,7 @@ def rollout_deadlock(world: World) -> Iterator[Problem]:
                 continue
             if len(rows) and workload.replicas == len(rows) and facts.full_after(workload, rows):
                 message = (
-                    f"all {len(rows)} usable {term.key} domains hold an old pod, none may go first: no "
+                    f"all {len(rows)} usable {domains_of(term.key)} hold an old pod, none may go first: no "
                     "rollout ever ends"
                 )
                 yield workload.problem(term.path, message)

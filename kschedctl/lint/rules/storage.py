@@ -87,10 +87,11 @@ def host_port_over_nodes(world: World) -> Iterator[Problem]:
         surge, unavailable = workload.surge()
         stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
         if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
-            count = "a rollout that must start a new pod first" if stuck else f"{workload.at_most} replicas"
-            yield workload.problem(
-                at, f"one pod a node can have the port, {len(rows)} nodes are usable: no room for {count}"
-            )
+            left = workload.at_most - len(rows)
+            what = f"{workload.at_most} replicas, but only {len(rows)} usable hosts, and each has the port once: "
+            what += f"{left} stay{'s' * (left == 1)} Pending"
+            rollout = f"all {len(rows)} usable hosts have the port in use: no room for a rollout's new pod"
+            yield workload.problem(at, rollout if stuck else what)
 
 
 def _host_port(workload: Workload) -> Path | None:

@@ -67,7 +67,8 @@ def _by_rule(report: Findings) -> Page:
 def _row(finding: Finding, style: Style) -> tuple[Cell, ...]:
     line = f"{finding.line}:{finding.column}" if finding.line else ""
     severity = Marked(finding.severity, TONES[finding.severity])
-    row: tuple[Cell, ...] = (line, severity, finding.rule, finding.object, finding.message)
+    name = f"{finding.object} (of {finding.owner})" if finding.owner else finding.object
+    row: tuple[Cell, ...] = (line, severity, finding.rule, name, finding.message)
     return (*row, *_more(finding.path, finding.fix, style))
 
 

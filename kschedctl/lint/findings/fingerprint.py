@@ -7,12 +7,14 @@ a container may be put before others.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kschedctl.lint.subject import Path, Subject
 from kschedctl.reports.findings import Finding
 
+_OF_PODS = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.(?=spec)")
 NAMES = ("name", "key", "topologyKey", "hostPort", "containerPort")
 """The fields by which the items of a list are told apart; those with none of them are not."""
 
@@ -23,8 +25,9 @@ def fingerprint(rule: str, subject: Subject, path: Path) -> str:
 
 
 def first_fingerprint(finding: Finding) -> str:
-    """As the first baselines have it: by file, and by indices."""
-    return _digest(finding.rule, finding.file, finding.object, finding.path)
+    """As the first baselines have it: by file, and by indices; in a cluster fields were those of pods."""
+    path = finding.path if finding.file else _OF_PODS.sub("", finding.path)
+    return _digest(finding.rule, finding.file, finding.object, path)
 
 
 def _names(document: Any, path: Path) -> Iterator[str]:

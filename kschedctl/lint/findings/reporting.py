@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kschedctl.lint.fingerprint import fingerprint
+from kschedctl.lint.findings.fingerprint import fingerprint
 from kschedctl.lint.rule import Rule, Severity
-from kschedctl.lint.subject import Problem, path_text
+from kschedctl.lint.subject import Problem, Subject, path_text
 from kschedctl.lint.suppression import PathIgnores, new_findings, reason_to_ignore
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
@@ -29,13 +29,21 @@ class Reporting:
 EVERYTHING = Reporting()
 
 
-def report_of(found: Iterable[tuple[Rule, Problem]], checked: int, reporting: Reporting = EVERYTHING) -> Findings:
-    """The document of these problems, less those that are silenced or known already."""
+def report_of(
+    found: Iterable[tuple[Rule, Problem]],
+    checked: int,
+    reporting: Reporting = EVERYTHING,
+    maker: Callable[[Subject], str] = lambda subject: "",
+) -> Findings:
+    """The document of these problems, less those that are silenced or known already.
+
+    ``maker``: what makes an object, where that has to be changed instead.
+    """
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     rules: dict[str, Rule] = {}
     for rule, problem in found:
-        finding = _finding(rule, reporting.severity(rule), problem)
+        finding = _finding(rule, reporting.severity(rule), problem, maker(problem.subject))
         rules[rule.id] = rule
         if reason := reason_to_ignore(rule.id, problem.subject):
             suppressed.append(Suppressed(finding, reason))
@@ -62,7 +70,7 @@ def _gravest_first(f: Finding) -> tuple[object, ...]:
     return Severity(f.severity).rank, f.file, f.line, f.column, f.object, f.rule, f.path
 
 
-def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
+def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
     subject, path = problem.subject, path_text(problem.path)
     line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
     file = subject.place.file if subject.place else ""
@@ -72,8 +80,9 @@ def _finding(rule: Rule, severity: Severity, problem: Problem) -> Finding:
         object=str(subject),
         path=path,
         message=problem.message,
-        fix=problem.fix or rule.fix,
+        fix=(problem.fix or rule.fix) + (f", in {owner}, which makes this {subject.kind}" if owner else ""),
         fingerprint=fingerprint(rule.id, subject, problem.path),
+        owner=owner,
         file=file,
         line=line,
         column=column,
