@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from kschedctl.lint.catalogue import FAMILIES
-from kschedctl.lint.peers import peers_text
 from kschedctl.lint.rule import Rule
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
 EXAMPLES = Path(__file__).with_name("examples")
 TABLE = Path(__file__).with_name("RULES.md")
+PEERS = Path(__file__).with_name("PEERS.md")
+"""What other linters say about placement, and the rule here that says it, or why none does."""
 PARTS = ("cluster", "config", "version", "bad", "good")
 
 
@@ -59,7 +60,7 @@ def table_text() -> str:
             star = " ★" if rule.needs_cluster else ""
             lines.append(f"| `{rule.id}`{star} | {rule.severity} | {_cell(rule.summary)} | {_cell(rule.why)} |")
         lines.append("")
-    return "\n".join([*lines, peers_text()])
+    return "\n".join([*lines, PEERS.read_text()])
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,7 +20,11 @@ from kschedctl.lint.stored_pods import as_written
 from kschedctl.lint.subject import Path, Problem, Subject
 
 T = TypeVar("T")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_GOT = re.compile(r"got `(\w+)`")
+ANY_KEY = "..."
+"""How msgspec says which key of a map: not at all."""
+_TYPE_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
 
 TEMPLATES: dict[str, Path] = {
     "Pod": (),
@@ -232,9 +236,26 @@ def typed_at(at: Path, value: Any, into: type[T]) -> T:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
-        known = where.partition("[...]")[0].rstrip("`")
-        steps = (int(index) if index else name for name, index in _STEP.findall(known))
-        raise InvalidFieldError((*at, *steps), what.replace("`", "").lower()) from None
+        steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]
+        got = _GOT.search(what)
+        found = _first_wrong(value, steps, got[1] if got else "")
+        known = steps[: steps.index(ANY_KEY)] if ANY_KEY in steps else steps
+        shortened = tuple(int(step) if step.isdecimal() else step for step in known)
+        path = shortened if found is None else found
+        raise InvalidFieldError((*at, *path), what.replace("`", "").lower()) from None
+
+
+def _first_wrong(value: Any, steps: Sequence[str], got: str) -> Path | None:
+    """The path of the first value of the type ``got`` that the steps lead to, of which ANY_KEY is any key of a map."""
+    if not steps:
+        return () if _TYPE_NAMES.get(type(value)) == got else None
+    inner: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items() if steps[0] == ANY_KEY else [(steps[0], value.get(steps[0]))]
+    elif isinstance(value, list | tuple) and steps[0].isdecimal() and int(steps[0]) < len(value):
+        inner = [(int(steps[0]), value[int(steps[0])])]
+    found = ((key, _first_wrong(each, steps[1:], got)) for key, each in inner)
+    return next(((key, *path) for key, path in found if path is not None), None)
 
 
 def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:

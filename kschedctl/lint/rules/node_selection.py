@@ -24,7 +24,8 @@ TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 def no_node_matches(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
-        if len(facts) and not facts.selected(workload).any() and facts.never(workload, ("NodeAffinity",)):
+        wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
+        if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, ("NodeAffinity",)):
             yield workload.problem(where(workload), f"none of the {len(facts):,} nodes matches {demands(workload)}")
 
 

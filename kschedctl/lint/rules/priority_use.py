@@ -14,6 +14,9 @@ from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import SERVING
 from kschedctl.lint.world import World
 
+SYSTEM_NAMESPACES = ("openshift-", "kube-")
+"""What the namespaces of a distribution's own pods begin with; agents of nodes are system's wherever they are."""
+
 
 def _classes_known(world: World) -> bool:
     """Every cluster has classes: where none is known, they were not read."""
@@ -47,7 +50,8 @@ def not_set(world: World) -> Iterator[Problem]:
 def system_critical_in_user_namespace(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-        if name.startswith(RESERVED_PREFIX) and namespace and "system" not in namespace:
+        of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACES) or workload.kind == "DaemonSet"
+        if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
             yield workload.problem(
                 ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
             )

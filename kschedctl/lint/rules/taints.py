@@ -97,7 +97,7 @@ def all_eligible_cordoned(world: World) -> Iterator[Problem]:
     facts = world.facts
     for workload in world.workloads:
         selected = facts.selected(workload)
-        if not selected.any() or facts.eligible(workload).any():
+        if workload.kind == "DaemonSet" or not selected.any() or facts.eligible(workload).any():
             continue
         if facts.never(workload, ("NodeAffinity", "TaintToleration", "NodeUnschedulable")):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())

@@ -13,6 +13,9 @@ from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+_SPLIT = (
+    "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
+)
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
@@ -44,7 +47,8 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
                 and not said
                 and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
             ):
-                yield workload.problem(("tolerations", i), "its pods stay on a dead node for ever and are not replaced")
+                message = "its pods stay on a dead node for ever and are not replaced"
+                yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
 
 
 def seconds_on_no_schedule(world: World) -> Iterator[Problem]:

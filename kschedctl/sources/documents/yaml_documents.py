@@ -32,6 +32,7 @@ _WORDS = {
 _CONSTANTS: dict[str, Any] = {word: value for words, value in _WORDS.items() for word in words.split()} | {"": None}
 _RESOLVED_FIRST = frozenset("0123456789+-.yYnNtTfFoO~")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))")
+_INTEGERS = 2.0**63
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _TAG = "tag:yaml.org,2002:"
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -196,7 +197,7 @@ def resolve(text: str) -> Any:
     """What a plain scalar means.
 
     >>> [resolve(text) for text in ("yes", "0o17", "017", "1_000", "1e3", "12:30", "2024-01-02", "1e400", "~")]
-    [True, 15, 15, 1000, 1000.0, '12:30', '2024-01-02', '1e400', None]
+    [True, 15, 15, 1000, 1000, '12:30', '2024-01-02', '1e400', None]
     """
     if text and text[0] not in _RESOLVED_FIRST:
         return text
@@ -208,8 +209,13 @@ def resolve(text: str) -> Any:
         if -(2**63) <= number < 2**64:
             return number
     if _FLOAT.fullmatch(plain) and math.isfinite(float(plain)):
-        return float(plain)
+        return _number(float(plain))
     return text
+
+
+def _number(value: float) -> int | float:
+    """An integer where it is one of 64 bits: as such Go writes it into JSON, without an exponent or a fraction."""
+    return int(value) if value.is_integer() and abs(value) < _INTEGERS else value
 
 
 def _integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:

@@ -1,0 +1,67 @@
+"""What is no fault is not told, and what is told can be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from kschedctl.cluster import Cluster
+from kschedctl.lint.engine import lint
+from kschedctl.lint.world import World
+from kschedctl.sources.documents.documents import Content
+from kschedctl.sources.documents.positions import manifests_of
+
+TEMPLATE = """\
+apiVersion: apps/v1
+kind: KIND
+metadata: {name: agent, namespace: NAMESPACE}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      SPEC
+      containers: [{name: agent, image: agent, resources: {requests: {cpu: 1m, memory: 1Mi}}}]
+"""
+NODE = {"kind": "Node", "metadata": {"name": "n", "labels": {"pool": "web"}}}
+TAINTED = {**NODE, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
+
+
+def found(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any, ...] = ()) -> dict[str, str]:
+    """Rule -> what it advises."""
+    text = TEMPLATE.replace("KIND", kind).replace("SPEC", spec).replace("NAMESPACE", namespace)
+    cluster = Cluster.from_objects(nodes) if nodes else None
+    manifests = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", text, is_json=False)))
+    return {finding.rule: finding.fix for finding in lint(World.of_manifests(manifests, cluster)).findings}
+
+
+def test_a_daemon_set_may_wait_for_its_nodes() -> None:
+    assert "na-no-node-matches" in found("Deployment", "nodeSelector: {pool: gpu}", nodes=(NODE,))
+    assert "na-no-node-matches" not in found("DaemonSet", "nodeSelector: {pool: gpu}", nodes=(NODE,))
+    assert "tt-all-eligible-cordoned" in found("Deployment", "nodeSelector: {pool: web}", nodes=(TAINTED,))
+    assert "tt-all-eligible-cordoned" not in found("DaemonSet", "nodeSelector: {pool: web}", nodes=(TAINTED,))
+
+
+def test_system_classes_are_for_agents_of_nodes_and_for_a_distributions_own_namespaces() -> None:
+    spec = "priorityClassName: system-node-critical"
+    assert "pc-system-critical-in-user-ns" in found("Deployment", spec)
+    assert "pc-system-critical-in-user-ns" not in found("DaemonSet", spec)
+    assert "pc-system-critical-in-user-ns" not in found("Deployment", spec, "openshift-ingress")
+
+
+def test_the_api_takes_what_is_advised_of_a_toleration_without_effect() -> None:
+    spec = "tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists EFFECT}]"
+    open_ended = found("Deployment", spec.replace("EFFECT", ""))["tt-noexecute-forever"]
+    assert open_ended.startswith("Set effect: NoExecute and tolerationSeconds")
+    limited = found("Deployment", spec.replace("EFFECT", ", effect: NoExecute"))["tt-noexecute-forever"]
+    assert limited.startswith("Set tolerationSeconds")
+
+
+def test_numbers_are_what_they_are_in_json() -> None:
+    text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1e+06, description: b}"
+    assert yaml.safe_load(text)["value"] == "1e+06"
+    manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
+    world = World.of_manifests(((m.value, m) for m in manifests), None)
+    assert [item.value.value for item in world.linted("PriorityClass")] == [1_000_000]
+    assert lint(world).findings == ()
