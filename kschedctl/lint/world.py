@@ -219,7 +219,16 @@ class World:
     def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
         """Those that can be in one cluster with an object."""
         found = self.selected(namespace, selector)
-        return [w for w in found if self.variants.together(subject, w.subject)] if self.variants else found
+        if not self.variants:
+            return found
+        key = subject, namespace, selector
+        if key not in self._beside:
+            self._beside[key] = [w for w in found if self.variants.together(subject, w.subject)]
+        return self._beside[key]
+
+    @cached_property
+    def _beside(self) -> dict[tuple[Subject, str, Selector], list[Workload]]:
+        return {}
 
     def beside(self, subject: Subject, items: Iterable[Item]) -> list[Any]:
         """The values of those that can be in one cluster with an object."""

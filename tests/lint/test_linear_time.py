@@ -109,6 +109,15 @@ def test_many_that_select_each_other(tmp_path: Path) -> None:
     assert process_time() - began < SECONDS
 
 
+def test_many_variants_of_the_same(tmp_path: Path) -> None:
+    """A thousand of the same names in one file, each with its budget, as if a chart were rendered a thousand times."""
+    file = tmp_path / "m.yaml"
+    file.write_text("".join(ALIKE % (0, 0) for _ in range(1000)))
+    began = process_time()
+    assert main(["lint", str(file), "-o", "json"]) == 1
+    assert process_time() - began < SECONDS
+
+
 def test_many_findings_on_one_line(tmp_path: Path) -> None:
     """JSON without line ends: where each field stands is not counted from the start."""
     containers = [{"name": f"c{i}", "image": "a", "resources": {"requests": {"cpu": "x"}}} for i in range(8000)]

@@ -15,6 +15,9 @@ from kschedctl.lint.subject import Subject
 Home = tuple[str, ...]
 """Folders, file, and the number of a part of the file."""
 
+MOST_PARTS = 50
+"""Of one file; nobody writes more renders into one, and all of them are compared with each other."""
+
 _SHARED = frozenset({"Namespace", "CustomResourceDefinition", "Kustomization"})
 """Kinds that are declared again wherever they are needed."""
 
@@ -115,7 +118,7 @@ def _parts_of_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
     begin, seen = 0, set()
     for index, subject in enumerate(subjects):
         identity = _identity(subject)
-        if identity in seen:
+        if identity in seen and len(found) < MOST_PARTS:
             end = _begin_of_render(subjects, begin, index)
             found.append(subjects[begin:end])
             begin, seen = end, {_identity(each) for each in subjects[end:index]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
@@ -12,7 +13,7 @@ from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import Item, World
 
 _MOST_NAMED = 5
-_MOST_COMPARED = 50
+_MOST_COMPARED = 10
 
 
 def overlap(world: World) -> Iterator[Problem]:
@@ -50,8 +51,8 @@ def _in_one_cluster(world: World, workload: Workload, budgets: list[Item]) -> se
     """The names of the most budgets that are together somewhere, with the workload."""
     if not world.variants:
         return {budget.subject.name for budget in budgets}
-    beside = [b.subject for b in budgets if world.variants.together(workload.subject, b.subject)]
-    return {subject.name for subject in world.variants.largest(beside[:_MOST_COMPARED])}
+    beside = (b.subject for b in budgets if world.variants.together(workload.subject, b.subject))
+    return {subject.name for subject in world.variants.largest(list(islice(beside, _MOST_COMPARED)))}
 
 
 def _budgets_of(world: World) -> dict[Workload, list[Item]]:
