@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import numpy as np
+
+from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Condition, Pod, PodResourceClaim, ResourceClaim
 from kschedctl.api.ownership import controller_of
@@ -156,3 +160,16 @@ def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
 
 def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
     return any(condition.type == name and condition.status == "True" for condition in conditions)
+
+
+def where_refused(cycle: Any, name: str) -> Bools:
+    """(N,): the nodes for which the Filter of this name came to its end and refused for an allocated claim.
+
+    Upstream remembers claims that are in the way only there.
+    """
+    ended: Bools = np.zeros_like(cycle.considered)
+    for plugin, verdict, mine in cycle.filter.reported():
+        for rejection in verdict.rejections if plugin == name else ():
+            if rejection.reason == NOT_AVAILABLE:
+                ended |= rejection.mask & mine & cycle.considered
+    return ended

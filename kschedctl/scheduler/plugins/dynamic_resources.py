@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.dynamic_resources.claims import NOT_AVAILABLE, ClaimError, can_be_deallocated, key
+from kschedctl.scheduler.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.reservation import released_claims, reserved_claims, user_of
@@ -133,7 +133,7 @@ class DynamicResources(DeclaredPlugin):
         evaluation: Evaluation | None = cycle.pre_filter.results[self.name].state
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
-        ended = _ended(cycle, self.name)
+        ended = where_refused(cycle, self.name)
         own = evaluation.claims.own
         in_the_way = [i for i, claim in evaluation.held.items() if (claim.unavailable & ended).any()]
         if any(can_be_deallocated(own[i], cycle.info.pod) for i in in_the_way if i < len(own)):
@@ -189,16 +189,3 @@ def _looked_up() -> ModuleType:
 
 def _unschedulable(reason: str) -> PostFilterResult:
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
-
-
-def _ended(cycle: Any, name: str) -> Bools:
-    """(N,): the nodes for which this plugin's Filter came to its end and refused for an allocated claim.
-
-    Upstream remembers claims that are in the way only there.
-    """
-    ended: Bools = np.zeros_like(cycle.considered)
-    for plugin, verdict, mine in cycle.filter.reported():
-        for rejection in verdict.rejections if plugin == name else ():
-            if rejection.reason == NOT_AVAILABLE:
-                ended |= rejection.mask & mine & cycle.considered
-    return ended
