@@ -27,7 +27,7 @@ POD_HOLDERS = frozenset(
     }
 )
 """The kinds that are a pod or hold the template of one."""
-_SAME_WORD, _LIKE = 0.8, 0.6
+_SAME_WORD, _LIKE = 0.8, 0.7
 """How much of two names is alike, from 0 to 1, where one was meant for the other, and where it may have been."""
 _DIRECTIVE = "$"
 """What the names of a strategic merge patch begin with that are no fields."""
@@ -102,7 +102,7 @@ def _homes(kind: str) -> dict[str, str]:
     """Field -> where in an object of the kind it belongs, nearest to its root."""
     found: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
-    seen = {kind}
+    seen = {kind, "Volume"}  # whose sources have fields of any name
     while level:
         for type_name, path in level:
             for name in fields_by_type()[type_name]:

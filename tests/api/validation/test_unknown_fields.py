@@ -92,6 +92,7 @@ def test_not_every_unknown_field_is_told() -> None:
         ),
         ("PodDisruptionBudget", {"maxUnavaliable": 1}, 'did you mean "maxUnavailable"?'),
         ("Pod", {"qqq": 1}, ""),
+        ("Pod", {"volumes": [{"storageos": {"pool": "a"}}]}, ""),
     ],
 )
 def test_what_was_meant(kind: str, spec: dict[str, Any], advice: str) -> None:
