@@ -186,7 +186,7 @@ class Explanation(Document, frozen=True):
     the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
     ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
     ``upstream_faults`` kube-scheduler's own faults that decide it, and what would come out without them, ``ignored``
-    what of the input the replayed version does not know.
+    what of the input the replayed version's API server drops from new objects and its scheduler ignores or refuses.
     ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
     ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
     then those within reach that lack least; ``groups``: the refused ones by what refuses them.

@@ -97,8 +97,8 @@ class SimulationReport(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
     good where it was more than one. ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
-    replayed version of kube-scheduler does not read, as of every such report. ``interrupted``: this is what was known
-    when the user stopped it. ``next``: commands to try.
+    replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
+    ``interrupted``: this is what was known when the user stopped it. ``next``: commands to try.
     """
 
     seed: int

@@ -110,7 +110,7 @@ class Scheduler:
         return Fork.of(self.cluster, settings(self.gates, frozenset(self.configuration.profiles)))
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """What the version does not know of these pods, and of all that is no pod."""
+        """What the version does not store of these pods, and of all that is no pod."""
         return (*ignored_of_pods(specs, self.gates), *self._ignored)
 
     @cached_property

@@ -1,7 +1,9 @@
-"""Fields and kinds that not every version of the API reads: such a one is ignored there, and an answer says so.
+"""Fields and kinds that not every version of the API has: its API server does not store them, and an answer says so.
 
-Upstream: types.go and kube_features.go of v1.30 to v1.36. A field is dropped while its gate is off
-(dropDisabledFields in pkg/api/pod/util.go, and its like of other kinds).
+Upstream: types.go and kube_features.go of v1.30 to v1.36. A field is dropped from new objects while its gate is off
+(dropDisabledFields in pkg/api/pod/util.go, and its like of other kinds). An object that has it all the same, from a
+time when the gate was on, is replayed as it is: kube-scheduler passes over most such fields, but looks at some to
+refuse what it cannot heed (adminAccess since 1.32, firstAvailable, consumesCounters since 1.34, bindingConditions).
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ Path = tuple[str | int, ...]
 class VersionedField(NamedTuple):
     """A field of a kind, ``[]`` for each item of a list, and the gate without which it is dropped.
 
-    ``since``: the first minor version whose API has it, where that is not the one that brought the gate. ``gone``: the
-    first that has it no more, and what takes its place.
+    ``since``: the first minor version whose API has it, where that is not the one that brought the gate; ``gated``: the
+    first in which the gate decides, where the field is older. ``gone``: the first that has it no more, and what takes
+    its place.
     """
 
     path: str
     gate: str
     since: int = OLDEST_MINOR
     gone: tuple[int, str] | None = None
+    gated: int = OLDEST_MINOR
 
     @property
     def steps(self) -> Sequence[str]:
@@ -57,7 +61,7 @@ class VersionedField(NamedTuple):
     def is_read(self, gates: FeatureGates) -> bool:
         """Whether a version with these gates keeps the field."""
         gone = self.gone is not None and gates.minor >= self.gone[0]
-        return not gone and self.since <= gates.minor and self._is_on(gates)
+        return not gone and self.since <= gates.minor and (gates.minor < self.gated or self._is_on(gates))
 
     def needs(self, gates: FeatureGates) -> str:
         """What it would take to have it read; "" where it is, and where only a gate could that is never on by itself.
@@ -155,8 +159,8 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "StatefulSet": (VersionedField("spec.volumeClaimTemplates[].spec.volumeAttributesClassName", _CLASSES),),
     "ResourceClaim": (
         VersionedField(f"{_REQUEST}.firstAvailable", "DRAPrioritizedList"),
-        VersionedField(f"{_REQUEST}.adminAccess", "DRAAdminAccess"),
-        VersionedField(f"{_REQUEST}.exactly.adminAccess", "DRAAdminAccess"),
+        VersionedField(f"{_REQUEST}.adminAccess", "DRAAdminAccess", since=31, gated=32),
+        VersionedField(f"{_REQUEST}.exactly.adminAccess", "DRAAdminAccess", since=31, gated=32),
         *(
             VersionedField(f"{_REQUEST}{part}.{field}", gate)
             for part in ("", ".exactly", ".firstAvailable[]")
@@ -188,7 +192,7 @@ _OTHERS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF
 
 
 def unread(kind: str, document: Mapping[str, Any], gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
-    """The fields of an object that a version with these gates does not read; of those in one of them only that one.
+    """The fields of an object that a version with these gates does not store; of those in one of them only that one.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
     >>> [(path, field.gate) for path, field in unread("Pod", document, FeatureGates("1.34"))]
@@ -203,14 +207,14 @@ def unread(kind: str, document: Mapping[str, Any], gates: FeatureGates) -> Itera
 
 
 def ignored_of_pods(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """What a version with these gates does not read of any of the pods."""
+    """What a version with these gates does not store of any of the pods."""
     lacking = _lacking("Pod", gates)
     specs = tuple(specs) if lacking else ()
     yield from _told([field for field in lacking if any(_has(spec, field.steps[1:]) for spec in specs)], gates)
 
 
 def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """The kinds of a cluster, and the fields of what is no pod, that a version with these gates does not read."""
+    """The kinds of a cluster, and the fields of what is no pod, that a version with these gates does not store."""
     for kind, attribute in _OTHERS.items():
         objects = getattr(cluster, attribute)
         lacking = _lacking(kind, gates) if objects else ()

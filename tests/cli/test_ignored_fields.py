@@ -13,7 +13,8 @@ IGNORED = [
     "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
     "spec.extendedResourceName of DeviceClass needs 1.36, or 1.34 and the feature gate DRAExtendedResource",
 ]
-LINE = f"ignored: {'; '.join(IGNORED)}: the version that is replayed does not read it"
+WORDS = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
+LINE = f"ignored: {'; '.join(IGNORED)}: {WORDS}"
 
 
 def pod(name: str, node_name: str = "", **spec: Any) -> Json:

@@ -164,6 +164,31 @@ def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("version", "ignored", "refused"),
+    [
+        ("1.31", [], False),  # there it depends on no gate
+        ("1.33", ["of ResourceClaim needs 1.34, or the feature gate DRAAdminAccess"], True),
+        ("1.34", [], False),
+    ],
+)
+def test_a_field_that_is_dropped_may_be_refused(version: str, ignored: list[str], refused: bool) -> None:
+    exact = {"deviceClassName": "c", "adminAccess": True}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exact}]}}
+    driver, pool = "gpu.example.com", {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    devices = {"driver": driver, "nodeName": "n", "pool": pool, "devices": [{"name": "a"}]}
+    documents = [
+        {"kind": "DeviceClass", "metadata": {"name": "c"}},
+        {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": spec},
+        {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": devices},
+        pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
+    ]
+    found = explained(version, node("n"), *documents, gates={"DynamicResourceAllocation": True})
+    assert found["ignored"] == [f"spec.devices.requests[].exactly.adminAccess {line}" for line in ignored]
+    assert ("admin access is requested, but the feature is disabled" in (found["message"] or "")) == refused
+    assert found["feasible"] == ([] if refused else ["n"])
+
+
+@pytest.mark.parametrize(
     ("version", "said"),
     [
         ("1.32", 'running PreFilter plugin "DynamicResources": request r: unsupported request type'),

@@ -29,11 +29,11 @@ ROOMY = 140
 
 
 def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
-    """A line for each thing that could change the answer and was left out, and one for what the version ignores."""
+    """A line for each thing that could change the answer and was left out, and one for what the version drops."""
     told = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
-        said = f"{'; '.join(ignored)}: the version that is replayed does not read it"
-        told.append(paragraph(Marked("ignored:", Tone.WARNING), said))
+        said = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
+        told.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {said}"))
     return tuple(told)
 
 
