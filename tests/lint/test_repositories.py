@@ -136,3 +136,11 @@ def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureF
     assert "passed over: 3 documents that are no Kubernetes objects, 2 templates" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_a_group_whose_policy_is_no_mapping_ends_nothing(lint: Lint) -> None:
+    group = (
+        "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec: {schedulingPolicy: gang}\n"
+    )
+    code, report, _ = lint({"web.yaml": WEB, "group.yaml": group}, "--select", "lb-deprecated,gg-quorum")
+    assert (code, [f["file"] for f in report["findings"]]) == (1, ["web.yaml"])

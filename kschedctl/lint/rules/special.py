@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
+from kschedctl.api.objects import DeviceClaim, PodGroup, ResourceClaimSpec
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.subject import Path, Problem
@@ -33,8 +34,7 @@ def scheduling_gates(world: World) -> Iterator[Problem]:
 
 def quorum(world: World) -> Iterator[Problem]:
     for subject, group in world.linted("PodGroup"):
-        gang = (group.spec.get("schedulingPolicy") or {}).get("gang") or {}
-        wanted = gang.get("minCount")
+        wanted = _min_count(group)
         namespace = subject.namespace or "default"
         members = [
             w
@@ -49,6 +49,14 @@ def quorum(world: World) -> Iterator[Problem]:
         if count < wanted and count + _running_members(world, namespace, subject.name, members) < wanted:
             message = f"minCount {wanted}, but its workloads have {count} pods: none of them is ever scheduled"
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
+
+
+def _min_count(group: PodGroup) -> Any:
+    """As it is written, whatever that is."""
+    found: Any = group.spec
+    for step in ("schedulingPolicy", "gang", "minCount"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
 
 
 def _running_members(world: World, namespace: str, name: str, linted: list[Workload]) -> int:
