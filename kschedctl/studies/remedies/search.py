@@ -19,8 +19,6 @@ Ways = Callable[[Site], Iterable[Fix]]
 Where = tuple[frozenset[Fix], Row | None]
 """A trial by its changes, and a node in it."""
 MOST_TRIALS = 2000
-MOST_SITES = {1: MOST_SITES_OF_TRIAL, 2: 60, 3: 40}
-"""Size of sets -> on so many nodes they are looked for, the least hopeless first."""
 TOLD_IN_FULL = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"})
 """The plugins of which a fact that is the same after a change tells that the change did nothing."""
 OF_A_RESOURCE = frozenset({"LowerRequest", "DropRequest"})
@@ -83,7 +81,7 @@ class RemedySearch:
             yield Site(trial, None)
         if trial.cycle is not None:
             hopeful = (site for site in self._sites_of(trial) if site.row is not None and _hopeful(site, left))
-            yield from islice(hopeful, MOST_SITES[len(trial.changes) + left])
+            yield from islice(hopeful, MOST_SITES_OF_TRIAL)
             self.exhausted &= next(hopeful, None) is None
         if left > 1:
             yield Site(trial, None)
