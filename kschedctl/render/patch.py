@@ -11,9 +11,13 @@ from kschedctl.render.printable import printable
 
 def to_patch(document: Any) -> str:
     """A YAML document for each remedy, the best first; comments say what it is for. Raises UsageError."""
-    if document.kind != "Remedies":
+    if document.kind == "RemediesOfMany":
+        remedies = [chosen.remedy for chosen in document.chosen]
+    elif document.kind == "Remedies":
+        remedies = document.remedies
+    else:
         raise UsageError(f"-o patch shows remedies, and this is {document.kind}", hint="-o json has everything")
-    return "---\n".join(_remedy(number, remedy) for number, remedy in enumerate(document.remedies, 1))
+    return "---\n".join(_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 
 def _remedy(number: int, remedy: Any) -> str:

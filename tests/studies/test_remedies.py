@@ -77,8 +77,8 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     report = remedies(Cluster.from_objects(documents), "d/p")
     assert report.impossible == (
         "room: no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5",
-        "more nodes: it fits on none of the 1 sorts of nodes that the cluster has, even empty",
-        "another PriorityClass: none above its priority of 0 lets pods preempt",
+        "one more node: it fits on none like those of the cluster (1 sort tried)",
+        "another PriorityClass: none but the system's above its priority of 0 lets pods preempt",
     )
     assert [each.summary for each in report.remedies] == ["Ask for 31500m of cpu instead of 64 in container c"]
 
@@ -198,3 +198,9 @@ def test_the_largest_request_that_fits_is_told_although_it_fits_fewer_nodes() ->
     documents = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="3010m"), pod("p", cpu="500")]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", RemedyWishes(1)).remedies
     assert (found.summary, found.opens) == ("Ask for 3010m of cpu instead of 500 in container c", ("n3",))
+
+
+def test_nothing_is_said_of_classes_that_nobody_read() -> None:
+    """The documents are no lists: other classes may exist."""
+    cluster = Cluster.from_objects([node("n1", cpu="1"), pod("p", cpu="2")], assume_complete=False)
+    assert not [line for line in remedies(cluster, "d/p").impossible if "PriorityClass" in line]

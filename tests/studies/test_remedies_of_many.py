@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from applied import apply
 from small import Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.studies.remedies.many import remedies_of_many
-from kschedctl.studies.settling import settle
+from kschedctl.studies.settling import Settled, settle
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
@@ -54,6 +55,18 @@ def test_as_many_nodes_as_the_pods_need() -> None:
     documents = [node("n1", cpu="2"), pod("a", "n1"), pod("b", "n1"), *(replica(f"r{i}") for i in range(5))]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 5)], 5, 5)
+    report = remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
+    made = [change["create"]["metadata"]["name"] for change in report.chosen[0].remedy.changes]
+    assert report.chosen[0].remedy.opens == tuple(made) == ("n1-more-0", "n1-more-1", "n1-more-2")
+
+
+def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that it did not come to look as if they waited, or as if they did not."""
+    documents = [node("n1", taints=[GPU]), *(replica(f"r{i}") for i in range(3))]
+    simulations = [settle(Cluster.from_objects(documents)), Settled(Cluster(), {}, interrupted=True)]
+    monkeypatch.setattr("kschedctl.studies.remedies.many.settle", lambda _: simulations.pop(0))
+    report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
+    assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 
 
 def test_nothing_waits_or_nothing_helps() -> None:

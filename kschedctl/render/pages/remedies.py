@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
@@ -99,6 +99,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     partly = "not all that may help was tried: there may be better ones"
     return (
         *section(title + doubt(report.unknown), *table),
+        *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *left_out_lines(report.not_replayed, report.ignored),
         *_made([each.remedy for each in report.chosen]),

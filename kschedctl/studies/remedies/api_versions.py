@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _STORAGE, _DEVICES = "storage.k8s.io/v1", "resource.k8s.io/v1"
-API_VERSIONS = {
+CREATED_IN = {
     "Node": "v1",
     "Pod": "v1",
     "Namespace": "v1",

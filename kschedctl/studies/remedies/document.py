@@ -11,7 +11,7 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
-from kschedctl.studies.remedies.api_versions import API_VERSIONS
+from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import Edited, ObjectKey
 from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
@@ -90,7 +90,7 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Any]
         if edit.after is None:
             yield {"delete": named}
         elif edit.before is None:
-            head = {"apiVersion": API_VERSIONS[key.kind], "kind": key.kind}
+            head = {"apiVersion": CREATED_IN[key.kind], "kind": key.kind}
             yield {"create": head | plain(edit.after)}
         else:
             yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after)))}

@@ -19,10 +19,14 @@ def impossible(search: RemedySearch) -> tuple[str, ...]:
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
     lines = [*too_large(base)]
     if "AddNode" not in kinds and (tried := search.trials.singles("AddNode")):
-        lines.append(f"more nodes: it fits on none of the {len(tried)} sorts of nodes that the cluster has, even empty")
+        lines.append(f"one more node: it fits on none like those of the cluster ({_sorts(len(tried))} tried)")
     if PREEMPTS not in kinds:
         lines += _not_preempting(search)
     return tuple(lines)
+
+
+def _sorts(number: int) -> str:
+    return "1 sort" if number == 1 else f"{number} sorts"
 
 
 def too_large(base: RemedyTrial) -> tuple[str, ...]:
@@ -57,11 +61,12 @@ def _written(name: str, amount: int) -> str:
 
 
 def _not_preempting(search: RemedySearch) -> Iterator[str]:
-    """Why no other PriorityClass helps."""
-    if search.trials.make_room(()) or not search.wishes.considers(PREEMPTS, "author"):
+    """Why no other PriorityClass helps; nothing is said of classes that nobody read."""
+    unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
+    if unread or search.trials.make_room(()) or not search.wishes.considers(PREEMPTS, "author"):
         return
     if not search.trials.singles(PREEMPTS):
         priority = search.trials.base.pod.spec.priority or 0
-        yield f"another PriorityClass: none above its priority of {priority:,} lets pods preempt"
+        yield f"another PriorityClass: none but the system's above its priority of {priority:,} lets pods preempt"
     else:
-        yield "another PriorityClass: in none of those above its own would the scheduler evict pods for it"
+        yield "another PriorityClass: in none above its own, but for the system's, would the scheduler evict pods"

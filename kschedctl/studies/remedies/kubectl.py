@@ -10,7 +10,7 @@ from msgspec import to_builtins
 
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.studies.remedies.api_versions import API_VERSIONS
+from kschedctl.studies.remedies.api_versions import CREATED_IN
 from kschedctl.studies.remedies.changes import ObjectKey
 
 SHORT = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
@@ -34,7 +34,7 @@ def manifest(key: ObjectKey, found: Struct, **more: Any) -> Json:
     document.pop("status", None)
     meta = {name: value for name, value in document["metadata"].items() if name not in GIVEN_BY_THE_SERVER}
     spec = {"spec": {**document.get("spec", {}), **more}} if more else {}
-    return {"apiVersion": API_VERSIONS[key.kind], "kind": key.kind, **document, "metadata": meta, **spec}
+    return {"apiVersion": CREATED_IN[key.kind], "kind": key.kind, **document, "metadata": meta, **spec}
 
 
 def apply(document: Json) -> str:

@@ -21,9 +21,9 @@ from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible
 from kschedctl.studies.remedies.ranking import Ranked
-from kschedctl.studies.remedies.remedies import HELPED, searched
+from kschedctl.studies.remedies.remedies import may_help, searched
 from kschedctl.studies.remedies.search import RemedyWishes
-from kschedctl.studies.remedies.trials import changed_cluster
+from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
 from kschedctl.studies.settling import Settled, settle
 from kschedctl.studies.shared_cluster import left_out
@@ -65,10 +65,9 @@ class Proposal:
         trial = self.remedy.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
             return None
-        model = trial.changes[0].edits[0].like
-        view = trial.cycle.view
+        model, view = trial.changes[0].edits[0].like, trial.scheduler.view
         fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))
-        return replace(self, remedy=self.remedy._replace(trial=trial.with_changes((fix,))))
+        return replace(self, remedy=self.remedy._replace(trial=Trials(trial.scheduler, self.pods[0]).of((fix,))))
 
 
 def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
@@ -96,6 +95,7 @@ class GreedyChoice:
     progress: Progress
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
     complete: bool = True
+    interrupted: bool = False
 
     def run(self, most: int, seconds: float) -> None:
         """Choose up to so many changes, each time within a share of the time."""
@@ -115,6 +115,9 @@ class GreedyChoice:
                 self.complete = False
                 break
             after = settle(changed_cluster(self.cluster, self._edits(proposal), whole=True))
+            if after.interrupted:
+                self.interrupted, self.complete = True, False
+                return False
             self.progress(1)
             cleared = len(self.rest.waiting) - len(after.waiting)
             if cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best)):
@@ -188,21 +191,21 @@ def remedies_of_many(
     """Up to ``wishes.max_changes`` remedies for the pods of these keys, ``namespace/name``; ``scope``: in words."""
     first = settle(cluster)
     scheduler = Scheduler(first.cluster)
-    groups = _alike(scheduler, [key for key in first.waiting if key in keys])
+    groups = _alike(scheduler, [key for key in first.waiting if key in keys and not first.interrupted])
     searched_until = time.monotonic() + SEARCHED
     helped = [_helped(scheduler, each, wishes, progress) for each in groups if time.monotonic() < searched_until]
     choice = GreedyChoice(cluster, proposals_of(helped), first, progress)
     choice.run(wishes.max_changes, SIMULATED)
-    cleared = {key for _, some in choice.chosen for key in some}
+    waiting = [key for key in first.waiting if key in keys]
     return RemediesOfMany(
         scope=scope,
-        waiting=sum(key in keys for key in first.waiting),
-        cleared=sum(key in keys for key in cleared),
+        waiting=len(waiting),
+        cleared=sum(key not in choice.rest.waiting for key in waiting),
         chosen=tuple(_chosen(proposal, some, cluster) for proposal, some in choice.chosen),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
         **left_out(scheduler),
-        interrupted=first.interrupted,
+        interrupted=first.interrupted or choice.interrupted,
         **said(first.unknown),
     )
 
@@ -221,7 +224,7 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
     asked = StandIn(scheduler, scheduler.view.stored(group.pods[0]))
-    if explain_pod(scheduler, asked.pod).verdict not in HELPED:
+    if not may_help(explain_pod(scheduler, asked.pod), asked):
         return group
     search, best = searched(asked, wishes)
     progress(1)

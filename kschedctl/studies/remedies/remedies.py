@@ -48,7 +48,7 @@ def remedies_of(
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if not _may_help(report, asked):
+    if not may_help(report, asked):
         return found
     search, best = searched(asked, wishes, progress)
     return replace(
@@ -61,7 +61,7 @@ def remedies_of(
 
 def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
-    if not _may_help(report, asked):
+    if not may_help(report, asked):
         return report
     search, best = searched(asked, RemedyWishes(smallest=True))
     shown = tuple(remedy_of(each, search.trials.key, asked.workload) for each in best[:SHOWN])
@@ -69,7 +69,7 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     return replace(report, remedies=shown, impossible=too_large(search.trials.base) if shown else lines)
 
 
-def _may_help(report: Explanation, asked: StandIn) -> bool:
+def may_help(report: Explanation, asked: StandIn) -> bool:
     """Whether changes are looked for: also where only claims for devices that are not there hold the pod back."""
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
     helped = report.verdict in HELPED or (report.verdict == "Gated" and gates == {DynamicResources.name})

@@ -44,10 +44,6 @@ class RemedyTrial:
     nominated: str = ""
     victims: tuple[str, ...] = ()
 
-    def with_changes(self, changes: tuple[Fix, ...]) -> RemedyTrial:
-        """As if it had been that of these changes, of which a replay is to follow."""
-        return replace(self, changes=changes, edits=edited(changes, lambda _: None))
-
     @property
     def fits(self) -> bool:
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
