@@ -1,4 +1,4 @@
-"""Remedies applied to documents as anybody could: RFC 6902 operations, objects created and deleted."""
+"""Remedies applied to documents as anybody could, without any code of ours: RFC 6902, objects created and deleted."""
 
 from __future__ import annotations
 
@@ -13,45 +13,41 @@ Json = dict[str, Any]
 
 def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
     """The documents with the changes of a remedy."""
-    found = {_name(document): deepcopy(document) for document in documents}
-    for change in remedy.changes:
+    return changed(documents, remedy.changes)
+
+
+def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """The documents with these objects created, deleted and patched."""
+    found = {_named(each["kind"], each["metadata"]): deepcopy(each) for each in documents}
+    for change in changes:
         if "create" in change:
-            found[_name(change["create"])] = change["create"]
+            new = _named(change["create"]["kind"], change["create"]["metadata"])
+            assert new not in found
+            found[new] = deepcopy(change["create"])
         elif "delete" in change:
-            del found[_key(change["delete"])]
+            del found[_named(change["delete"]["kind"], change["delete"])]
         else:
-            operate(found[_key(change)], change["patch"])
+            for operation in change["patch"]:
+                operate(found[_named(change["kind"], change)], operation)
     return list(found.values())
 
 
-def operate(document: Any, operations: Iterable[Mapping[str, Any]]) -> None:
-    """Add, remove and replace, as RFC 6902 has it: a path that does not exist is an error."""
-    for operation in operations:
-        *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        at = document
-        for part in parents:
-            at = at[int(part)] if isinstance(at, list) else at[part]
-        match operation["op"], at:
-            case "add", list():
-                at.insert(len(at) if last == "-" else int(last), operation["value"])
-            case "add", _:
-                at[last] = operation["value"]
-            case "remove", list():
-                del at[int(last)]
-            case "remove", _:
-                del at[last]
-            case "replace", list():
-                at[int(last)] = operation["value"]
-            case _:
-                assert last in at, operation
-                at[last] = operation["value"]
+def operate(document: Any, operation: Mapping[str, Any]) -> None:
+    """What is removed or replaced has to be there, and so has what something is added to."""
+    *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
+    place = document
+    for part in way:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    at: Any = int(last) if isinstance(place, list) else last
+    if operation["op"] != "add":
+        del place[at]
+    if operation["op"] == "remove":
+        return
+    if isinstance(place, list):
+        place.insert(at, deepcopy(operation["value"]))
+    else:
+        place[at] = deepcopy(operation["value"])
 
 
-def _name(document: Json) -> tuple[str, str, str]:
-    meta = document["metadata"]
-    namespace = "" if document["kind"] == "Node" else meta.get("namespace", "")
-    return document["kind"], namespace, meta["name"]
-
-
-def _key(named: Mapping[str, str]) -> tuple[str, str, str]:
-    return named["kind"], named["namespace"], named["name"]
+def _named(kind: str, meta: Mapping[str, Any]) -> tuple[str, str, str]:
+    return kind, meta.get("namespace") or "", meta["name"]

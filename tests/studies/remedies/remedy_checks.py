@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from itertools import combinations
 
-from cluster_documents import Json, applied
+from applied import Json, changed
 from remedy_worlds import ASKED, World
 
 import kschedctl
@@ -15,6 +15,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.remedies.catalogue import AGAINST, against, everywhere
 from kschedctl.studies.remedies.changes import Fix
+from kschedctl.studies.remedies.document import object_changes
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.targets import Site
 from kschedctl.studies.remedies.trials import PREEMPTS, RemedyTrial, Trials
@@ -36,7 +37,7 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
 
 def afresh(world: World, trial: RemedyTrial) -> Explanation:
     """The answer about the documents after the trial's changes."""
-    return kschedctl.explain(world.cluster(applied(world.documents, trial)), ASKED)
+    return kschedctl.explain(world.cluster(changed(world.documents, object_changes(trial.edits))), ASKED)
 
 
 def assert_all_hold(world: World, most: int = 2) -> int:
@@ -87,7 +88,7 @@ def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
 
 def moved_fit(world: World, trial: RemedyTrial) -> bool:
     """Whether each pod that moves fits where it goes to, once the asked one is on some node that takes it."""
-    documents = applied(world.documents, trial)
+    documents = changed(world.documents, object_changes(trial.edits))
     moves = [change.target for change in trial.changes if change.kind == "MovePod"]
     return all(any(node in taking(world, documents, pod, on) for on in trial.opens) for pod, node in moves)
 

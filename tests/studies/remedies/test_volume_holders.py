@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from applied_changes import Json, found
+from applied import Json
+from applied_changes import found
 from claim_documents import attachment, claim, csi_node, csi_volume, disk, mounts, node, pod, storage_class
 
 DEPLOYED = {"kind": "ReplicaSet", "name": "web"}

@@ -6,7 +6,8 @@ import json
 import shlex
 
 import pytest
-from applied_changes import Json, found
+from applied import Json
+from applied_changes import found
 from claim_documents import (
     DRIVER_WITH_POOLS,
     HOSTNAME,

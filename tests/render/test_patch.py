@@ -1,0 +1,33 @@
+"""``-o patch``: YAML documents that are the owners' patches, and comments that stay comments."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from kschedctl.errors import UsageError
+from kschedctl.render.patch import to_patch
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.remedies import ChosenRemedy, Remedies, RemediesOfMany, Remedy
+
+PATCH = {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}
+AUTHOR = Remedy("Ask for it", "author", None, ("n1",), ("kubectl patch …",), (), owner="Job d/j", owner_patch=PATCH)
+OPERATOR = Remedy("Uncordon n1\nspec: {}", "operator", "much\x1b[2J", ("n1",), ("kubectl uncordon n1",), ())
+
+
+def test_each_remedy_is_a_document_and_nothing_of_a_cluster_leaves_its_comment() -> None:
+    text = to_patch(Remedies("d/p", "Unschedulable", "", (AUTHOR, OPERATOR)))
+    assert list(yaml.safe_load_all(text)) == [PATCH, None]
+    assert "# run: kubectl uncordon n1\n" in text
+    assert "kubectl patch" not in text  # the document says it
+    assert "\x1b" not in text
+
+
+def test_of_many_pods_what_was_chosen() -> None:
+    report = RemediesOfMany("here", 2, 1, (ChosenRemedy(AUTHOR, ("d/p",)),))
+    assert list(yaml.safe_load_all(to_patch(report))) == [PATCH]
+
+
+def test_other_documents_have_no_patches() -> None:
+    with pytest.raises(UsageError, match="-o patch shows remedies, and this is Explanation"):
+        to_patch(Explanation("d/p", "Schedulable", ""))
