@@ -58,7 +58,8 @@ class LintFixer:
 
     def run(self) -> Findings:
         """What is left to report. Files in which a fix does not do what it should stay as they are."""
-        writable = {each.file for each in self.manifests.objects if _is_as_read(each.text)}
+        texts = {each.text for each in self.manifests.objects if isinstance(each, LocatedObject)}
+        writable = {text.file for text in texts if _is_as_read(text)}
         current, (report, problems) = self.manifests, self.lint(self.manifests)
         for hiding in (True, False):
             mine = [(rule, problem) for rule, problem in problems if (rule.id in HIDING) is hiding]
@@ -98,7 +99,10 @@ class LintFixer:
 def _replaced(manifests: Repository, fixed: Iterable[FixedText]) -> Repository:
     """The manifests, those of fixed files as they are then."""
     after = {each.text: each.manifests for each in fixed}
-    objects = (after[m.text][m.document, m.root] if m.text in after else m for m in manifests.objects)
+    objects = (
+        after[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in after else m
+        for m in manifests.objects
+    )
     return manifests._replace(objects=tuple(objects))
 
 

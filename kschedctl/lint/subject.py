@@ -21,6 +21,11 @@ class Located(Protocol):
         """The template from which Helm rendered it; empty where none is noted."""
         ...
 
+    @property
+    def build(self) -> str:
+        """The folder of the kustomization or chart that it was built of; empty for what stands in a file as it is."""
+        ...
+
     def locate(self, path: Path) -> tuple[int, int]:
         """Line and column, from 1, of a field."""
         ...

@@ -25,7 +25,8 @@ class Finding(Document, frozen=True):
 
     ``owner``: what makes the object of a cluster, and is to be changed instead. ``file`` is empty for an object of a
     cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when lines move, files are renamed or
-    others are put into the lists on the way to the field.
+    others are put into the lists on the way to the field. ``builds``: the folders of the kustomizations or charts in
+    whose objects it is, where that is not as it stands in the file.
     """
 
     rule: str
@@ -39,6 +40,7 @@ class Finding(Document, frozen=True):
     line: int = 0
     column: int = 0
     owner: str = ""
+    builds: tuple[str, ...] = ()
 
 
 class Suppressed(Document, frozen=True):

@@ -37,6 +37,12 @@ def shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def from_here(file: str) -> str:
+    """The path as seen from here, if it is below: what code scanning and annotations expect."""
+    relative = os.path.relpath(file) if file else file
+    return file if relative.startswith("..") else relative
+
+
 class Found(NamedTuple):
     """What the paths stand for: files to read in order, how many were passed over, and folders that are dumps."""
 

@@ -24,12 +24,10 @@ class Kustomizations:
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
         self._folders: set[str] = set()
-        for folder in {os.path.dirname(file) for file in files if file != STDIN}:
-            for name in NAMES:
-                path = os.path.join(folder, name)
-                if os.path.isfile(path):
-                    self._folders.add(os.path.abspath(folder))
-                    self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(path)}
+        for folder in folders_of(files):
+            if kustomization_file(folder):
+                self._folders.add(folder)
+                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(folder)}
 
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
@@ -44,35 +42,51 @@ class Kustomizations:
         return lacks_images and (bool(containers) or os.path.dirname(path) in self._folders)
 
 
-def _aside(file: str) -> Iterator[str]:
-    """The files that a kustomization names and that are no resources, from its folder."""
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The absolute paths of the folders in which these files are."""
+    return sorted({os.path.dirname(os.path.abspath(file)) for file in files if file != STDIN})
+
+
+def kustomization_file(folder: str) -> str:
+    """The path of the kustomization of a folder; empty where it has none."""
+    paths = (os.path.join(folder, name) for name in NAMES)
+    return next(filter(os.path.isfile, paths), "")
+
+
+def read_kustomization(folder: str) -> list[Mapping[str, Any]]:
+    """The documents of the kustomization of a folder; none where it cannot be read."""
+    if not (file := kustomization_file(folder)):
+        return []
     try:
         with open_file(file) as reader:
-            found = [document.value for document in parse(read_content(reader))]
+            found: list[Any] = [document.value for document in parse(read_content(reader))]
     except InputError:
-        return
-    for value in found:
-        if isinstance(value, dict):
-            yield from (
-                path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path
-            )
+        return []
+    return [value for value in found if isinstance(value, Mapping)]
+
+
+def _aside(folder: str) -> Iterator[str]:
+    """The files that the kustomization of a folder names and that are no resources, from there."""
+    for value in read_kustomization(folder):
+        yield from (path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path)
 
 
 def _named(kustomization: Mapping[str, Any]) -> Iterator[Any]:
     for key in _LISTS:
-        yield from (each.get("path") for each in _list(kustomization, key) if isinstance(each, dict))
+        yield from (each.get("path") for each in listed(kustomization, key) if isinstance(each, dict))
     for key in _FILES:
-        yield from _list(kustomization, key)
+        yield from listed(kustomization, key)
     for key in _GENERATORS:
-        for each in _list(kustomization, key):
-            files = _list(each, "files") if isinstance(each, dict) else []
+        for each in listed(kustomization, key):
+            files = listed(each, "files") if isinstance(each, dict) else []
             yield from (str(file).rpartition("=")[2] for file in files)
-    for chart in _list(kustomization, "helmCharts"):
+    for chart in listed(kustomization, "helmCharts"):
         if isinstance(chart, dict):
-            yield from (chart.get("valuesFile"), *_list(chart, "additionalValuesFiles"))
+            yield from (chart.get("valuesFile"), *listed(chart, "additionalValuesFiles"))
 
 
-def _list(value: Mapping[str, Any], key: str) -> list[Any]:
+def listed(value: Mapping[str, Any], key: str) -> list[Any]:
+    """The items of a field that should be a list; none where it is something else."""
     found = value.get(key)
     return found if isinstance(found, list) else []
 

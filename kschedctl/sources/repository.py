@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
+from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
 from kschedctl.sources.files import STDIN, open_file, shown
@@ -34,6 +36,10 @@ class Broken(NamedTuple):
     def source(self) -> str:
         return ""
 
+    @property
+    def build(self) -> str:
+        return ""
+
     def locate(self, path: object) -> tuple[int, int]:
         return self.line, 1
 
@@ -41,7 +47,7 @@ class Broken(NamedTuple):
 class Repository(NamedTuple):
     """``passed_over``: reason -> what of the files is no manifest, as ``file`` or ``file, document 3``."""
 
-    objects: tuple[LocatedObject, ...]
+    objects: tuple[LocatedObject | BuiltObject, ...]
     broken: tuple[Broken, ...]
     passed_over: Mapping[str, tuple[str, ...]]
 
@@ -55,12 +61,23 @@ class _Reading:
     """What was found so far."""
 
     def __init__(self, kustomizations: Kustomizations) -> None:
-        self.objects: list[LocatedObject] = []
+        self.objects: list[LocatedObject | BuiltObject] = []
         self.broken: list[Broken] = []
         self.passed_over: dict[str, list[str]] = {}
         self.errors: list[InputError] = []
         self.readable = 0
+        self.built: set[str] = set()
         self._kustomizations = kustomizations
+
+    def build(self, build: Build) -> None:
+        """Raises nothing: the files of what cannot be built are read as they are."""
+        try:
+            self.objects += [each for each in build.objects() if _is_object(each.value)]
+            self.built |= build.files
+            self.readable += 1
+        except InputError as error:
+            self.errors.append(error)
+            self.broken.append(Broken(build.name, 1, error.what))
 
     def file(self, file: str) -> None:
         """Raises nothing: what is wrong with the file is kept."""
@@ -104,11 +121,17 @@ class _Reading:
         self.passed_over.setdefault(why, []).append(where)
 
 
-def read_repository(files: Collection[str], *, strict: bool = False) -> Repository:
-    """The objects of these files. Raises InputError where none can be read, with ``strict`` where one cannot."""
+def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, strict: bool = False) -> Repository:
+    """The objects of these builds, and of the files that go into none.
+
+    Raises InputError where none can be read, with ``strict`` where one cannot.
+    """
     reading = _Reading(Kustomizations(files))
+    for build in builds:
+        reading.build(build)
     for file in files:
-        reading.file(file)
+        if file == STDIN or os.path.abspath(file) not in reading.built:
+            reading.file(file)
         if strict and reading.errors:
             break
     if reading.errors and (strict or not reading.readable):

@@ -38,7 +38,7 @@ class Nowhere:
     """Where manifests without a file were read."""
 
     file = ""
-    source = ""
+    source = build = ""
 
     def locate(self, path: tuple[str | int, ...]) -> tuple[int, int]:
         return 0, 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ import kschedctl
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.lint_builds import LintBuilds
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
@@ -35,7 +35,7 @@ from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.sources.files import STDIN, find_files
+from kschedctl.sources.files import STDIN, find_files, from_here
 from kschedctl.sources.output_file import check_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository
 
@@ -44,6 +44,7 @@ EXAMPLES = (
     "helm template web ./web | kschedctl lint - --with-cluster --fail-on error",
     'kschedctl lint --live --select "pdb-*,drain-*"',
     "kschedctl lint deploy/ -R --diff",
+    "kschedctl lint clusters/ charts/ -R --kustomize --helm",
     "kschedctl lint rules",
     "kschedctl lint explain pdb-zero-disruptions",
 )
@@ -77,7 +78,7 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Which(LintFilters):
+class Which(LintFilters, LintBuilds):
     """Which rules, and which findings to report."""
 
     select: Annotated[
@@ -166,7 +167,7 @@ def lint(
     if not (source.snapshot or around.is_live(source)):
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
-    manifests = _manifests([*source.filename, *words], source.recursive, which, project)
+    manifests = _manifests([*source.filename, *words], source, which, project)
     check_output_files(which.write_baseline)
     which.check_fixing(manifests)
     cluster = around.cluster(source)
@@ -228,7 +229,7 @@ def _baseline(which: Which, project: Project) -> Counter[str]:
 
 def _together(project: Project) -> list[list[str]]:
     """The settings' lists of paths, as files are named here."""
-    return [[_relative(str(project.folder / path)) for path in paths] for paths in project.settings.together]
+    return [[from_here(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
 def _world(
@@ -255,18 +256,13 @@ def _world(
     return replace(world, unreadable=unreadable, passed_over=passed_over, whole=manifests.whole)
 
 
-def _manifests(paths: list[str], recursive: bool, which: Which, project: Project) -> Repository | None:
+def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:
     """None where no path is given."""
     if not paths:
         return None
-    kept = which.kept(find_files(paths, recursive).files, project)
-    return read_repository([file if file == STDIN else _relative(file) for file in kept], strict=which.strict)
-
-
-def _relative(file: str) -> str:
-    """As seen from here, if it is below: what code scanning and annotations expect."""
-    relative = os.path.relpath(file) if file else file
-    return file if relative.startswith("..") else relative
+    kept = which.kept(find_files(paths, source.recursive).files, project)
+    files = [file if file == STDIN else from_here(file) for file in kept]
+    return read_repository(files, which.builds(files, source.kube_version or ""), strict=which.strict)
 
 
 def _listed(given: list[str]) -> tuple[str, ...]:

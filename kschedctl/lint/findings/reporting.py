@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from kschedctl.lint.findings.fingerprint import fingerprint
 from kschedctl.lint.rule import Rule, Severity
@@ -51,7 +53,7 @@ def report_of(
             suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
         else:
             findings.append(finding)
-    findings.sort(key=_gravest_first)
+    findings = _once(sorted(findings, key=_gravest_first))
     new = new_findings(findings, reporting.baseline)
     shown = tuple(f for f in new if Severity(f.severity).rank <= reporting.least.rank)
     fired = {finding.rule for finding in shown}
@@ -86,7 +88,33 @@ def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Fi
         file=file,
         line=line,
         column=column,
+        builds=(subject.place.build,) if subject.place and subject.place.build else (),
     )
+
+
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """What stands at one place of a file is told once, however many builds it goes into."""
+    told: list[list[Finding]] = []
+    at: dict[tuple[object, ...], list[list[Finding]]] = {}
+    for finding in findings:
+        groups = at.setdefault((finding.rule, finding.file, finding.line, finding.column, finding.path), [])
+        alike = (group for group in groups if all(other.builds != finding.builds for other in group))
+        group = next(alike, None) if finding.builds else None
+        if group is None:
+            told.append(group := [])
+            groups.append(group)
+        group.append(finding)
+    return [_of_builds(group) for group in told]
+
+
+def _of_builds(group: Sequence[Finding]) -> Finding:
+    """The first, which tells of the others."""
+    first, others = group[0], len(group) - 1
+    if not others:
+        return first
+    builds = tuple(build for finding in group for build in finding.builds)
+    message = f"{first.message} (so in {others} other build{'s' * (others > 1)})"
+    return structs.replace(first, message=message, builds=builds)
 
 
 def _found_rule(rule: Rule, severity: Severity) -> FoundRule:

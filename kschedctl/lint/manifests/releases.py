@@ -9,7 +9,7 @@ from typing import Any
 from kschedctl.lint.subject import Located
 
 Release = tuple[str, str]
-"""A file, and the chart that was rendered to it; the chart is empty for what Helm did not write."""
+"""A file or a build, and the chart that was rendered to it; the chart is empty for what Helm did not write."""
 
 _INSTALLED = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "ConfigMap", "PodDisruptionBudget"}
@@ -19,7 +19,7 @@ _INSTALLED = frozenset(
 
 
 def release_of(place: Located) -> Release:
-    return place.file, place.source.partition("/")[0]
+    return place.build or place.file, place.source.partition("/")[0]
 
 
 def release_namespaces(manifests: Iterable[tuple[Mapping[str, Any], Located]]) -> dict[Release, str]:

@@ -2,7 +2,8 @@
 
 Where two files hold the same object (kind, namespace, name), the folders in which they are, below the one that they
 share, are alternatives: nothing of the one is ever together with anything of the other. Files of one folder, and parts
-of one file, are alternatives in the same way. Folders above or beside that hold nothing twice go with all of them.
+of one file, are alternatives in the same way, and so are builds of one base. Folders above or beside that hold nothing
+twice go with all of them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
-from kschedctl.lint.subject import Subject
+from kschedctl.lint.subject import Located, Subject
 
 Home = tuple[str, ...]
 """Folders, file, and the number of a part of the file."""
 
 MOST_PARTS = 50
 """Of one file; nobody writes more renders into one, and all of them are compared with each other."""
+
+BUILT = "<built>"
+"""Stands for the file that nobody wrote."""
 
 _SHARED = frozenset({"Namespace", "CustomResourceDefinition", "Kustomization"})
 """Kinds that are declared again wherever they are needed."""
@@ -39,9 +43,9 @@ class Variants:
         self._homes = dict(_homes(subjects))
         self._declared = [[_parts(path) for path in paths] for paths in declared]
         self._alternatives: dict[Home, dict[str, set[str]]] = {}
-        holders: dict[tuple[str, str, str, str], set[Home]] = {}
+        holders: dict[tuple[str, ...], set[Home]] = {}
         for subject in subjects:
-            if (identity := _identity(subject)) is not None:
+            for identity in _identities(subject):
                 holders.setdefault(identity, set()).add(self._homes[subject])
         for homes in holders.values():
             for at, children in _divergences(homes):
@@ -102,10 +106,16 @@ def _divergences(homes: set[Home]) -> Iterator[tuple[Home, set[str]]]:
 def _homes(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, Home]]:
     by_file: dict[str, list[Subject]] = {}
     for subject in subjects:
-        by_file.setdefault(subject.place.file if subject.place else "", []).append(subject)
+        place = subject.place
+        by_file.setdefault(_home_of(place) if place else "", []).append(subject)
     for file, of_file in by_file.items():
         for number, part in enumerate(_parts_of_file(of_file)):
             yield from ((subject, (*_parts(file), str(number))) for subject in part)
+
+
+def _home_of(place: Located) -> str:
+    """The file; of what is built the folder, as if all of it stood in a file there."""
+    return f"{place.build}/{BUILT}" if place.build else place.file
 
 
 def _parts(path: str) -> Home:
@@ -138,6 +148,14 @@ def _in_render(before: Subject, after: Subject) -> bool:
     if not (before.place and after.place and before.place.source and after.place.source):
         return False
     return _RANK.get(before.kind, len(_RANK)) <= _RANK.get(after.kind, len(_RANK))
+
+
+def _identities(subject: Subject) -> Iterator[tuple[str, ...]]:
+    """What no cluster has twice: the object, and where that of a build was written, whatever it is called there."""
+    if (identity := _identity(subject)) is not None:
+        yield identity
+        if subject.place and subject.place.build:
+            yield subject.place.file, *map(str, subject.place.locate(()))
 
 
 def _identity(subject: Subject) -> tuple[str, str, str, str] | None:

@@ -81,6 +81,10 @@ class LocatedObject(NamedTuple):
         return self.text.source(self.line)
 
     @property
+    def build(self) -> str:
+        return ""
+
+    @property
     def file(self) -> str:
         return self.text.file
 

@@ -1,0 +1,1 @@
+"""What kustomize and helm make of the folders of a repository, and the file that each object of that is made of."""

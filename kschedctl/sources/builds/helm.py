@@ -1,0 +1,107 @@
+"""Renders of Helm's charts, and the template that each object of theirs comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kschedctl.errors import InputError
+from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.builds.programs import output_of, program
+from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.positions import manifests_of
+from kschedctl.sources.files import STDIN, from_here, open_file
+
+CHART = "Chart.yaml"
+_OWN_FOLDERS = ("templates", "charts", "crds")
+_FIELD = re.compile(r"[ \t-]*+([A-Za-z][\w./-]*+):")
+
+
+@dataclass(frozen=True)
+class HelmRender:
+    """Of the chart in one folder, by this command."""
+
+    folder: str
+    command: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        return from_here(os.path.join(self.folder, CHART))
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """All of the chart's own folders, its description and its values."""
+        found = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_of_chart(entry)}
+        for each in _OWN_FOLDERS:
+            for parent, _, names in os.walk(os.path.join(self.folder, each)):
+                found |= {os.path.join(parent, name) for name in names}
+        return frozenset(map(os.path.abspath, found))
+
+    def objects(self) -> Iterator[BuiltObject]:
+        release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
+        content = output_of([*self.command, release, self.folder, "--skip-tests"], self.name)
+        lines: dict[str, dict[str, int]] = {"": {}}
+        for each in manifests_of(self.name, content):
+            template = self._template(each.source)
+            if template not in lines:
+                lines[template] = _lines(template)
+            file = from_here(template) if template else self.name
+            yield BuiltObject(each.value, from_here(self.folder), file, each.source, lines=lines[template])
+
+    def _template(self, source: str) -> str:
+        """The file that Helm calls ``chart/templates/web.yaml``; empty where it is packed into another one."""
+        path = os.path.join(self.folder, *source.split("/")[1:])
+        inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
+        return path if source and inside and os.path.isfile(path) else ""
+
+
+def helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
+    """Of the charts among these files that are no parts of others, with files of values as Helm takes them.
+
+    Raises UsageError where helm is not there.
+    """
+    command = [*program("--helm", ("helm", "template"))]
+    for file in values:
+        command += ["--values", file]
+    if kube_version:
+        command += ["--kube-version", kube_version]
+    named = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
+    charts = sorted(folder for folder in named if not _is_part(folder) and not _is_library(folder))
+    return [HelmRender(folder, command) for folder in charts]
+
+
+def _is_of_chart(entry: str) -> bool:
+    return entry in (CHART, "Chart.lock") or (entry.startswith("values") and entry.endswith((".yaml", ".yml", ".json")))
+
+
+def _is_part(folder: str) -> bool:
+    """Whether it lies in the folder of another chart's parts."""
+    parent = os.path.dirname(folder)
+    return os.path.basename(parent) == "charts" and os.path.isfile(os.path.join(os.path.dirname(parent), CHART))
+
+
+def _is_library(folder: str) -> bool:
+    """Whether Helm refuses to render it by itself."""
+    try:
+        with open_file(os.path.join(folder, CHART)) as reader:
+            found: list[Any] = [document.value for document in parse(read_content(reader))]
+    except InputError:  # Helm says what is wrong with it
+        return False
+    return any(isinstance(value, Mapping) and value.get("type") == "library" for value in found)
+
+
+def _lines(template: str) -> dict[str, int]:
+    """The line of each field's name that stands in a template once."""
+    try:
+        with open_file(template) as reader:
+            lines = read_content(reader).text.splitlines()
+    except InputError:
+        return {}
+    found = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]
+    often = Counter(field for field, _ in found)
+    return {field: line for field, line in found if often[field] == 1}

@@ -1,0 +1,139 @@
+"""Builds of Kustomize: the folders that no other one builds upon, and the file that each object of theirs comes from.
+
+Kustomize itself tells the latter, in the annotation that a kustomization asks for with ``buildMetadata:
+[originAnnotations]``; so what is built is a kustomization around the folder that asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kschedctl.errors import InputError
+from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.builds.programs import output_of, program
+from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
+from kschedctl.sources.files import from_here
+from kschedctl.sources.kustomizations import folders_of, kustomization_file, listed, read_kustomization
+
+ORIGIN = "config.kubernetes.io/origin"
+_OTHERS = ("resources", "bases", "components")
+
+
+class BuildOrigins:
+    """The objects of the files that builds are made of, each file read once."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, list[LocatedObject]] = {}
+
+    def of(self, built: Mapping[str, Any], file: str) -> LocatedObject | None:
+        """The object of the file of which this one was built: of its kind, with the longest name that its has in it."""
+        name = _name(built)
+        alike = [each for each in self._read(file) if each.value.get("kind") == built.get("kind")]
+        named = [each for each in alike if _name(each.value) and _name(each.value) in name]
+        return max(named, key=lambda each: len(_name(each.value)), default=alike[0] if len(alike) == 1 else None)
+
+    def _read(self, file: str) -> list[LocatedObject]:
+        if file not in self._objects:
+            try:
+                self._objects[file] = list(read_manifests(file))
+            except InputError:  # which kustomize could read: positions are all that is missed
+                self._objects[file] = []
+        return self._objects[file]
+
+
+@dataclass(frozen=True)
+class KustomizeBuild:
+    """Of one folder, by this command."""
+
+    folder: str
+    command: Sequence[str]
+    origins: BuildOrigins
+
+    @property
+    def name(self) -> str:
+        return from_here(kustomization_file(self.folder) or self.folder)
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """Kustomizations and resources, here and in all that is built upon."""
+        found: set[str] = set()
+        open_ = [os.path.abspath(self.folder)]
+        while open_:
+            path = open_.pop()
+            if path in found:
+                continue
+            found.add(path)
+            if file := kustomization_file(path):
+                found.add(file)
+                open_ += _referenced(path)
+        return frozenset(found)
+
+    def objects(self) -> Iterator[BuiltObject]:
+        with tempfile.TemporaryDirectory(prefix="kschedctl-") as made:
+            around = os.path.realpath(made)
+            inner = os.path.relpath(os.path.realpath(self.folder), around)
+            wanted = {"resources": [inner], "buildMetadata": ["originAnnotations"]}
+            with open(os.path.join(around, "kustomization.yaml"), "w", encoding="utf-8") as file:
+                json.dump(wanted, file)
+            content = output_of([*self.command, around], self.name)
+            for built in manifests_of(self.name, content):
+                yield self._built(dict(built.value), around)
+
+    def _built(self, value: dict[str, Any], around: str) -> BuiltObject:
+        path = _take_origin(value)
+        folder = from_here(self.folder)
+        if not path or not os.path.isfile(file := os.path.normpath(os.path.join(around, path))):
+            return BuiltObject(value, folder, self.name)  # generated, or read from another repository
+        return BuiltObject(value, folder, from_here(file), origin=self.origins.of(value, from_here(file)))
+
+
+def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
+    """Of the folders of these files that are kustomizations, and upon which no other one builds.
+
+    Raises UsageError where no program is there that builds them.
+    """
+    command = program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
+    folders = [folder for folder in folders_of(files) if kustomization_file(folder)]
+    used = {path for folder in folders for path in _referenced(folder)}
+    roots = [folder for folder in folders if folder not in used and not _is_component(folder)]
+    command, origins = (*command, *["--enable-helm"] * with_helm), BuildOrigins()
+    return [KustomizeBuild(folder, command, origins) for folder in roots]
+
+
+def _referenced(folder: str) -> Iterator[str]:
+    """The files and folders of this machine upon which a kustomization builds, as absolute paths."""
+    for document in read_kustomization(folder):
+        for key in _OTHERS:
+            for entry in listed(document, key):
+                if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
+                    path = os.path.abspath(os.path.join(folder, entry))
+                    if os.path.exists(path):
+                        yield path
+
+
+def _is_component(folder: str) -> bool:
+    return any(document.get("kind") == "Component" for document in read_kustomization(folder))
+
+
+def _take_origin(value: dict[str, Any]) -> str:
+    """The path of the file of an object, which its annotation tells; the annotation was not there before."""
+    metadata = dict(value.get("metadata") or {})
+    annotations = dict(metadata.pop("annotations", None) or {})
+    origin = annotations.pop(ORIGIN, "")
+    value["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
+    lines = str(origin).splitlines()
+    if any(line.startswith("repo:") for line in lines):
+        return ""
+    paths = (line.partition(":")[2].strip() for line in lines if line.startswith(("path:", "configuredIn:")))
+    return next(paths, "")
+
+
+def _name(value: Mapping[str, Any]) -> str:
+    metadata = value.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
