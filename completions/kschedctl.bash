@@ -43,6 +43,7 @@ _kschedctl() {
         lint/--values) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--severity) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
         lint/--exclude) COMPREPLY=(); return ;;
+        lint/--profile) COMPREPLY=($(compgen -W 'default strict all' -- "$current")); return ;;
         lint/--select) _kschedctl_names rules; return ;;
         lint/--ignore) _kschedctl_names rules; return ;;
         lint/--fail-on|config/--fail-on) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
@@ -69,7 +70,7 @@ _kschedctl() {
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet' ;;
         remedies/*) _kschedctl_names pods; return ;;
-        lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
+        lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --profile --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         snapshot/-*) words='-o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -10,7 +11,7 @@ from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import IGNORE_FAULTY, INVALID, RULES, UNREADABLE
 from kschedctl.lint.findings.reporting import EVERYTHING, Reporting, report_of
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
-from kschedctl.lint.rule import Rule
+from kschedctl.lint.rule import Rule, RuleProfile
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.suppression import ANNOTATION, annotation_of, ignores, matches
 from kschedctl.lint.world import World
@@ -62,11 +63,19 @@ def _running(world: World, rules: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in rules if nodes_known or not rule.needs_cluster]
 
 
-def chosen_rules(select: Iterable[str], ignore: Iterable[str]) -> list[Rule]:
-    """The rules that match ``select`` (none given: all) and not ``ignore``. Raises UsageError for unknown ids."""
-    select, ignore = tuple(select), tuple(ignore)
+def chosen_rules(
+    select: Iterable[str], ignore: Iterable[str], profile: RuleProfile = RuleProfile.ALL, besides: Iterable[str] = ()
+) -> list[Rule]:
+    """The rules that match ``select``, else those of the profile and ``besides``, and that do not match ``ignore``.
+
+    What is selected is told wherever it is found. Raises UsageError for unknown ids.
+    """
+    select, ignore, besides = tuple(select), tuple(ignore), tuple(besides)
     check_rules_exist((*select, *ignore), RULES)
-    chosen = [rule for rule in RULES if not select or matches(rule.id, select)]
+    if select or profile is RuleProfile.ALL:
+        chosen = [replace(rule, once=False) for rule in RULES if not select or matches(rule.id, select)]
+    else:
+        chosen = [rule for rule in RULES if rule.profile.rank <= profile.rank or rule.id in besides]
     return [rule for rule in chosen if not matches(rule.id, ignore)]
 
 

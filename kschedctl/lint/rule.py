@@ -31,6 +31,22 @@ class Severity(StrEnum):
 ERROR, WARNING, NOTE = Severity
 
 
+class RuleProfile(StrEnum):
+    """Which rules run, each profile with those before it. In ``all`` none is held to one finding a namespace.
+
+    ``default``: what whoever writes manifests wants to know. ``strict``: also advice that many do without.
+    """
+
+    DEFAULT = "default"
+    STRICT = "strict"
+    ALL = "all"
+
+    @property
+    def rank(self) -> int:
+        """0 has the fewest rules."""
+        return tuple(RuleProfile).index(self)
+
+
 Check = Callable[[World], Iterator[Problem]]
 
 
@@ -38,7 +54,8 @@ Check = Callable[[World], Iterator[Problem]]
 class Rule:
     """``summary``: one line. ``why``: what goes wrong. ``source``: where upstream says so.
 
-    ``advises``: a field that ``fix`` would add and that not every version reads.
+    ``advises``: a field that ``fix`` would add and that not every version reads. ``profile``: the first that has it.
+    ``once``: what it says of one object of a namespace it says of most, so it is told once a namespace.
     """
 
     id: str
@@ -50,3 +67,5 @@ class Rule:
     source: str
     needs_cluster: bool = False
     advises: VersionedField | None = None
+    profile: RuleProfile = RuleProfile.DEFAULT
+    once: bool = False

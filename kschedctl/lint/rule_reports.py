@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kschedctl.lint.catalogue import FAMILIES
+from kschedctl.lint.catalogue import FAMILIES, RULES
 from kschedctl.lint.rule import Rule
 from kschedctl.reports.findings import RuleFamily, RuleList, RuleReport
 
@@ -50,6 +50,11 @@ def table_text() -> str:
     """The table of rules as its file holds it."""
     lines = ["# Rules of `kschedctl lint`\n"]
     lines.append("Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n")
+    lines.append(
+        "Advice that many do without, marked with ◦, is given with `--profile strict` (or `profile: strict` in the "
+        f"settings), and where it is selected. {_told_once()} are told once a namespace, with how many more there are; "
+        "`--profile all` tells everything wherever it is found.\n"
+    )
     for family in rule_list().families:
         lines += [
             f"## {family.heading}\n",
@@ -57,10 +62,15 @@ def table_text() -> str:
             "| --- | --- | --- | --- |",
         ]
         for rule in family.rules:
-            star = " ★" if rule.needs_cluster else ""
-            lines.append(f"| `{rule.id}`{star} | {rule.severity} | {_cell(rule.summary)} | {_cell(rule.why)} |")
+            marks = (" ★" if rule.needs_cluster else "") + (" ◦" if rule.profile != "default" else "")
+            lines.append(f"| `{rule.id}`{marks} | {rule.severity} | {_cell(rule.summary)} | {_cell(rule.why)} |")
         lines.append("")
     return "\n".join([*lines, PEERS.read_text()])
+
+
+def _told_once() -> str:
+    names = [f"`{rule.id}`" for rule in RULES if rule.once]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _cell(text: str) -> str:
@@ -69,7 +79,18 @@ def _cell(text: str) -> str:
 
 def _report(rule: Rule, bad: str = "", good: str = "", cluster: str = "") -> RuleReport:
     return RuleReport(
-        rule.id, rule.severity, rule.summary, rule.why, rule.fix, rule.source, rule.needs_cluster, bad, good, cluster
+        rule.id,
+        rule.severity,
+        rule.summary,
+        rule.why,
+        rule.fix,
+        rule.source,
+        rule.needs_cluster,
+        bad,
+        good,
+        cluster,
+        profile=rule.profile,
+        once=rule.once,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError
-from kschedctl.lint.rule import Severity
+from kschedctl.lint.rule import RuleProfile, Severity
 
 SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
 
@@ -22,11 +22,13 @@ SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """``select`` and ``ignore`` are ids of rules or patterns of them; ``severity`` overrides that of rules.
 
+    ``profile``: which rules run where none is selected; one whose severity is set runs in each.
     ``exclude``: patterns of paths that are not read; ``per_path_ignores``: patterns of paths -> ids of rules that are
     not reported there; paths begin at the folder of the settings. ``kube_version``: the version of Kubernetes that
     files are linted for, where no other is asked for. ``together``: lists of paths, each of what goes to one cluster.
     """
 
+    profile: RuleProfile = RuleProfile.DEFAULT
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     fail_on: Severity = Severity.WARNING

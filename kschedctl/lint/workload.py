@@ -17,7 +17,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.stored_pods import as_written
-from kschedctl.lint.subject import Path, Problem, Subject
+from kschedctl.lint.subject import Path, Problem, Subject, path_text
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -226,7 +226,7 @@ class InvalidFieldError(Exception):
     """A field of a manifest has the wrong type."""
 
     def __init__(self, path: Path, what: str) -> None:
-        super().__init__(what)
+        super().__init__(f"{path_text(path)}: {what}" if path else what)
         self.path, self.what = path, what
 
 

@@ -23,7 +23,7 @@ from kschedctl.lint.manifest_kinds import ScalingLimits, struct_of
 from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
 from kschedctl.lint.manifests.releases import release_namespaces, release_of
 from kschedctl.lint.manifests.variants import Variants
-from kschedctl.lint.subject import Located, Problem, Subject
+from kschedctl.lint.subject import Located, Path, Problem, Subject, path_text
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -96,16 +96,17 @@ class World:
         for subject in subjects:
             try:
                 if (workload := workload_of(subject)) is not None:
-                    faulty = list(_bad_quantities(workload))
+                    faulty = list(_bad_quantities(subject, _of_containers(workload)))
                     invalid += faulty
                     workloads += [] if workload.owned or faulty else [workload]
                 elif struct := TYPED.get(subject.kind) or struct_of(subject.document):
                     value = typed_at((), without_nulls(subject.document), struct)
+                    invalid += _bad_quantities(subject, _of_storage(value))
                     items[subject.kind].append(Item(subject, value))
                 else:
                     workloads += custom_workloads(subject)
             except InvalidFieldError as error:
-                invalid.append(subject.problem(error.path, error.what))
+                invalid.append(subject.problem(error.path, str(error)))
         variants = Variants(subjects, together)
         scaled = tuple(_autoscaled(workloads, [item for kind in AUTOSCALERS for item in items[kind]], variants))
         found = {kind: tuple(of_kind) for kind, of_kind in items.items()}
@@ -291,17 +292,33 @@ def _subject(document: Mapping[str, Any], place: Located, otherwise: str) -> Sub
     return Subject(kind, name, namespace, document, place)
 
 
-def _bad_quantities(workload: Workload) -> Iterator[Problem]:
-    """Requests and limits that cannot be read."""
+Amounts = Iterator[tuple[Path, api.Resources]]
+"""Fields of an object that hold quantities."""
+
+
+def _bad_quantities(subject: Subject, amounts: Amounts) -> Iterator[Problem]:
+    """Those that cannot be read."""
+    for path, each in amounts:
+        for name, text in each.items():
+            try:
+                quantities({name: text})
+            except QuantityError as error:
+                yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
+
+
+def _of_containers(workload: Workload) -> Amounts:
     spec = workload.spec
     for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             for part, amounts in (("requests", container.resources.requests), ("limits", container.resources.limits)):
-                for name, text in amounts.items():
-                    try:
-                        quantities({name: text})
-                    except QuantityError as error:
-                        yield workload.problem((field_name, i, "resources", part, name), f"{text}: {error.what}")
+                yield workload.at_field(field_name, i, "resources", part), amounts
+
+
+def _of_storage(value: Any) -> Amounts:
+    if isinstance(value, api.PersistentVolumeClaim):
+        yield ("spec", "resources", "requests"), value.spec.resources.requests
+    elif isinstance(value, api.PersistentVolume):
+        yield ("spec", "capacity"), value.spec.capacity
 
 
 def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:

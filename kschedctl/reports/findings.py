@@ -23,6 +23,7 @@ class FoundRule(Document, frozen=True):
 class Finding(Document, frozen=True):
     """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
 
+    ``namespace``: that of the object, empty where none is named or known.
     ``owner``: what makes the object of a cluster, and is to be changed instead. ``file`` is empty for an object of a
     cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when lines move, files are renamed or
     others are put into the lists on the way to the field. ``builds``: the folders of the kustomizations or charts in
@@ -41,6 +42,7 @@ class Finding(Document, frozen=True):
     column: int = 0
     owner: str = ""
     builds: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 class Suppressed(Document, frozen=True):
@@ -62,7 +64,8 @@ class Findings(Document, frozen=True):
     """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
 
     ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
-    findings, which the baseline has, and those ``below`` the severity that was asked for.
+    findings, which the baseline has, those ``below`` the severity that was asked for, and those ``alike`` one that is
+    told, of rules that speak once a namespace.
     """
 
     checked: int
@@ -72,6 +75,7 @@ class Findings(Document, frozen=True):
     suppressed: tuple[Suppressed, ...] = ()
     known: int = 0
     below: int = 0
+    alike: int = 0
     unknown: tuple[UnknownKind, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
     fixed: tuple[Finding, ...] = ()
@@ -90,7 +94,8 @@ class Findings(Document, frozen=True):
 class RuleReport(Document, frozen=True):
     """A rule in full. ``bad`` and ``good``: YAML of objects that it reports, and of the same ones put right.
 
-    ``around``: the cluster of the example, for rules that need one.
+    ``around``: the cluster of the example, for rules that need one. ``profile``: the first that has it; ``once``: told
+    once a namespace, except in the profile ``all``.
     """
 
     id: str
@@ -103,6 +108,8 @@ class RuleReport(Document, frozen=True):
     bad: str = ""
     good: str = ""
     around: str = ""
+    profile: str = "default"
+    once: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "LintRule"
 

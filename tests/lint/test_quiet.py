@@ -65,3 +65,28 @@ def test_numbers_are_what_they_are_in_json() -> None:
     world = World.of_manifests(((m.value, m) for m in manifests), None)
     assert [item.value.value for item in world.linted("PriorityClass")] == [1_000_000]
     assert lint(world).findings == ()
+
+
+def invalid(text: str) -> list[str]:
+    manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
+    found = lint(World.of_manifests(((m.value, m) for m in manifests), None)).findings
+    return [f"{f.line}: {f.message}" for f in found if f.rule in ("doc-invalid", "api-refused")]
+
+
+def test_an_error_of_type_names_the_field() -> None:
+    """In the template of pods, beside it, and of what makes no pods."""
+    named = "metadata: {name: a}"
+    web = f"apiVersion: apps/v1\nkind: Deployment\n{named}\n"
+    assert invalid(f"{web}spec: {{template: {{spec: {{nodeSelector: {{gpu: true}}}}}}}}\n") == [
+        "4: spec.template.spec.nodeSelector.gpu: expected str, got bool"
+    ]
+    assert invalid(f"{web}spec: {{selector: {{matchLabels: {{app: 1}}}}, template: {{}}}}\n") == [
+        "4: spec.selector.matchLabels.app: expected str, got int"
+    ]
+    assert invalid(f"{web}spec: []\n") == ["4: spec: expected object, got array"]
+    assert invalid(f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n{named}\nvalue: 1.5\n") == [
+        "4: value: expected int, got float"
+    ]
+    claim = f"apiVersion: v1\nkind: PersistentVolumeClaim\n{named}\n"
+    (said,) = invalid(f"{claim}spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1 GB}}}}}}\n")
+    assert said.startswith("4: spec.resources.requests.storage: 1 GB: quantities must match")

@@ -144,3 +144,30 @@ def test_a_group_whose_policy_is_no_mapping_ends_nothing(lint: Lint) -> None:
     )
     code, report, _ = lint({"web.yaml": WEB, "group.yaml": group}, "--select", "lb-deprecated,gg-quorum")
     assert (code, [f["file"] for f in report["findings"]]) == (1, ["web.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "said"),
+    [
+        ("Node", "unschedulable: true", "unschedulable: 'yes'", "spec.unschedulable: expected bool, got str"),
+        ("Node", "cpu: 4", "cpu: 4 GB", "status.allocatable.cpu: quantities must match"),
+        ("PodDisruptionBudget", "maxUnavailable: 1", "maxUnavailable: [1]", "spec.maxUnavailable: expected int"),
+        ("Service", "selector: {app: web}", "selector: {app: 1}", "spec.selector[app]: expected str, got int"),
+    ],
+)
+def test_among_nodes_what_cannot_be_read_is_a_finding(
+    lint: Lint, name: str, before: str, after: str, said: str
+) -> None:
+    """And no cluster is known where a node cannot be read: nobody says that no node has a label."""
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+    node += "spec: {unschedulable: true}\nstatus: {allocatable: {cpu: 4}}\n"
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n"
+    text = "---\n".join((node, BUDGET, service, WEB.replace("beta.kubernetes.io/os: linux", "pool: gone")))
+    assert before in text
+    _, report, _ = lint({"all.yaml": text})
+    assert "na-no-node-matches" in {f["rule"] for f in report["findings"]}
+    code, report, _ = lint({"all.yaml": text.replace(before, after)})
+    (found,) = (f for f in report["findings"] if f["rule"] == "doc-invalid")
+    assert (code, found["object"].split()[0]) == (1, name)
+    assert found["message"].startswith(said)
+    assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is (name != "Node")

@@ -17,6 +17,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_builds import LintBuilds
+from kschedctl.cli.lint_cluster import DescribedCluster, cluster_among
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
@@ -26,7 +27,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
 from kschedctl.lint.findings.reporting import Reporting
-from kschedctl.lint.rule import Severity
+from kschedctl.lint.rule import RuleProfile, Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.settings import LintSettings
 from kschedctl.lint.subject import Subject
@@ -43,6 +44,7 @@ EXAMPLES = (
     "kschedctl lint web.yaml charts/ -R",
     "helm template web ./web | kschedctl lint - --with-cluster --fail-on error",
     'kschedctl lint --live --select "pdb-*,drain-*"',
+    "kschedctl lint deploy/ -R --profile strict",
     "kschedctl lint deploy/ -R --diff",
     "kschedctl lint clusters/ charts/ -R --kustomize --helm",
     "kschedctl lint rules",
@@ -81,6 +83,14 @@ class Around:
 class Which(LintFilters, LintBuilds):
     """Which rules, and which findings to report."""
 
+    profile: Annotated[
+        RuleProfile | None,
+        typer.Option(
+            "--profile",
+            metavar="|".join(RuleProfile),
+            help="strict: advice that many do without too; all: every rule, wherever.  [default: default]",
+        ),
+    ] = None
     select: Annotated[
         list[str], typer.Option("--select", metavar="RULE,…", help="Only these rules; * stands for anything.")
     ] = field(default_factory=list)
@@ -192,9 +202,16 @@ def _linter(
 ) -> Callable[[Repository | None], Linted]:
     """Lints manifests as was asked for; without any, the cluster."""
     settings = project.settings
-    rules = chosen_rules(_listed(which.select) or settings.select, (*settings.ignore, *_listed(which.ignore)))
+    ignored = (*settings.ignore, *_listed(which.ignore))
+    # A profile that the command line names is what is wanted now, whatever the settings select.
+    selected = _listed(which.select) or (settings.select if which.profile is None else ())
+    rules = chosen_rules(selected, ignored, which.profile or settings.profile, settings.severity)
     reporting = Reporting(
-        settings.severity, which.severity or Severity.NOTE, _baseline(which, project), path_ignores(project)
+        settings.severity,
+        which.severity or Severity.NOTE,
+        _baseline(which, project),
+        path_ignores(project),
+        bounded=which.write_baseline is None,
     )
 
     def linter(manifests: Repository | None) -> Linted:
@@ -246,14 +263,13 @@ def _world(
             )
         return World.of_cluster(cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    if cluster is None and any(manifest.value.get("kind") == "Node" for manifest in manifests.objects):
-        objects = (manifest.value for manifest in manifests.objects)
-        cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
+    described = DescribedCluster(cluster) if cluster else cluster_among(manifests.objects, gates)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    world = World.of_manifests(located, cluster, gates, namespace, together)
+    world = World.of_manifests(located, described.cluster, gates, namespace, together)
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
     passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
-    return replace(world, unreadable=unreadable, passed_over=passed_over, whole=manifests.whole)
+    invalid = (*world.invalid, *described.faults)
+    return replace(world, invalid=invalid, unreadable=unreadable, passed_over=passed_over, whole=manifests.whole)
 
 
 def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
+from kschedctl.lint.findings.bounds import once_a_namespace
 from kschedctl.lint.findings.fingerprint import fingerprint
 from kschedctl.lint.rule import Rule, Severity
 from kschedctl.lint.subject import Problem, Subject, path_text
@@ -17,12 +18,16 @@ from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 @dataclass(frozen=True)
 class Reporting:
-    """``severities`` overrides those of rules; nothing less grave than ``least`` is reported, nor what is known."""
+    """``severities`` overrides those of rules; nothing less grave than ``least`` is reported, nor what is known.
+
+    ``bounded``: what rules say of most objects alike is told once a namespace.
+    """
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
     least: Severity = Severity.NOTE
     baseline: Counter[str] = field(default_factory=Counter)
     path_ignores: PathIgnores = field(default_factory=PathIgnores)
+    bounded: bool = False
 
     def severity(self, rule: Rule) -> Severity:
         return self.severities.get(rule.id, rule.severity)
@@ -55,7 +60,9 @@ def report_of(
             findings.append(finding)
     findings = _once(sorted(findings, key=_gravest_first))
     new = new_findings(findings, reporting.baseline)
-    shown = tuple(f for f in new if Severity(f.severity).rank <= reporting.least.rank)
+    grave = [f for f in new if Severity(f.severity).rank <= reporting.least.rank]
+    once = {rule.id for rule in rules.values() if rule.once} if reporting.bounded else set()
+    shown = once_a_namespace(grave, once)
     fired = {finding.rule for finding in shown}
     return Findings(
         checked=checked,
@@ -64,7 +71,8 @@ def report_of(
         rules=tuple(_found_rule(rule, reporting.severity(rule)) for rule in rules.values() if rule.id in fired),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
-        below=len(new) - len(shown),
+        below=len(new) - len(grave),
+        alike=len(grave) - len(shown),
     )
 
 
@@ -80,6 +88,7 @@ def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Fi
         rule=rule.id,
         severity=severity,
         object=str(subject),
+        namespace=subject.namespace,
         path=path,
         message=problem.message,
         fix=(problem.fix or rule.fix) + (f", in {owner}, which makes this {subject.kind}" if owner else ""),

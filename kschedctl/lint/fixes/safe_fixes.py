@@ -97,7 +97,7 @@ def _refused(problem: Problem) -> FieldEdit | None:
 def _ill_typed(problem: Problem) -> FieldEdit | None:
     """A number in quotes."""
     value = _at(problem.subject.document, problem.path)
-    if isinstance(value, str) and _is_count(value) and problem.message.startswith("expected int"):
+    if isinstance(value, str) and _is_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
     return None
 

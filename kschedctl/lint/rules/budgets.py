@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import SERVING, Workload, compiled, scaled
 from kschedctl.lint.world import World
@@ -143,6 +143,8 @@ RULES = (
         "blocks drains.",
         fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
         source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
+        profile=RuleProfile.STRICT,
+        once=True,
     ),
     Rule(
         "pdb-arbitrary-controller",

@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import NOTE, WARNING, Rule
+from kschedctl.lint.rule import NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.terms import Term, anti_affinity_terms, required_terms
 from kschedctl.lint.workload import Workload, compiled
@@ -161,6 +161,8 @@ RULES = (
         fix="Give pods that must not be evicted a higher priority",
         source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
         needs_cluster=True,
+        profile=RuleProfile.STRICT,
+        once=True,
     ),
     Rule(
         "pc-daemonset-low",

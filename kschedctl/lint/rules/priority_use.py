@@ -133,12 +133,13 @@ RULES = (
     ),
     Rule(
         "pc-system-critical-in-user-ns",
-        WARNING,
+        NOTE,
         system_critical_in_user_namespace,
         summary="A system-*-critical class outside the system's namespaces",
         why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
         fix="Use a class of your own with a value of at most 1000000000",
         source=doc.PRIORITY,
+        once=True,
     ),
     Rule(
         "pc-deleted-in-use",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.objects import Struct
@@ -24,6 +22,7 @@ from kschedctl.lint.rules import (
     tolerations,
 )
 from kschedctl.lint.subject import Problem, Subject
+from kschedctl.lint.workload import InvalidFieldError, typed_at
 from kschedctl.lint.world import World
 
 PARTS = (
@@ -52,13 +51,14 @@ def refused(world: World) -> Iterator[Problem]:
 
 
 def _problems(subject: Subject, world: World) -> Iterator[Problem]:
-    """Of a manifest that somebody wrote; one whose fields have the wrong type is reported as that."""
+    """Of a manifest that somebody wrote; of one with a field of the wrong type that field alone."""
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not _is_written(subject):
         return
     try:
-        found = msgspec.convert(without_nulls(subject.document), structs[subject.kind])
-    except msgspec.ValidationError:
+        found = typed_at((), without_nulls(subject.document), structs[subject.kind])
+    except InvalidFieldError as wrong:
+        yield subject.problem(wrong.path, str(wrong))
         return
     for error in _errors(subject.kind, found, world):
         yield subject.problem(error.field, str(error))

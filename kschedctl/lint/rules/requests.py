@@ -12,7 +12,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
@@ -132,5 +132,7 @@ RULES = (
         why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
         fix="Request ephemeral-storage",
         source=f"{doc.REQUESTS}#local-ephemeral-storage",
+        profile=RuleProfile.STRICT,
+        once=True,
     ),
 )

@@ -9,7 +9,7 @@ from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.api.validation.selectors import label_selector
 from kschedctl.api.validation.spread import min_domains
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Path, Problem
 from kschedctl.lint.terms import pod_terms
 from kschedctl.lint.workload import Workload, compiled
@@ -172,6 +172,8 @@ RULES = (
         "it.",
         fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
         source=doc.SPREAD,
+        profile=RuleProfile.STRICT,
+        once=True,
     ),
     Rule(
         "ts-cross-namespace",

@@ -92,6 +92,7 @@ def _summary(report: Findings) -> list[Cell]:
     aside = [f"{len(report.suppressed)} ignored"] if report.suppressed else []
     aside += [f"{report.known} in the baseline"] if report.known else []
     aside += [f"{report.below} less grave"] if report.below else []
+    aside += [f"{report.alike} more alike: --profile all"] if report.alike else []
     return [*parts, checked, *([f"({', '.join(aside)})"] if aside else [])]
 
 

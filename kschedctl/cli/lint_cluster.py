@@ -1,0 +1,66 @@
+"""The cluster that manifests describe that hold nodes; what of them cannot be read is a finding, not a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.objects import KINDS
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.lint.subject import Problem, Subject
+from kschedctl.lint.workload import TEMPLATES
+from kschedctl.lint.world import TYPED
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.documents.positions import LocatedObject
+from kschedctl.sources.quantities import RESOURCES, check_quantities
+from kschedctl.sources.typed import typed
+
+_NOWHERE = Place("")
+
+
+class DescribedCluster(NamedTuple):
+    """``cluster``: None where the manifests describe none; ``faults``: of kinds of which lint reads nothing itself."""
+
+    cluster: Cluster | None
+    faults: tuple[Problem, ...] = ()
+
+
+def cluster_among(manifests: Iterable[LocatedObject | BuiltObject], gates: FeatureGates) -> DescribedCluster:
+    """The cluster of these manifests. One of whose nodes some cannot be read is not known."""
+    kept, faults, nodes, unread = [], [], 0, 0
+    for manifest in manifests:
+        kind = manifest.value["kind"]
+        if kind not in KINDS or is_foreign(str(manifest.value.get("apiVersion") or "")):
+            continue
+        nodes += kind == "Node"
+        if not (said := _fault(manifest, kind)):
+            kept.append(manifest.value)
+            continue
+        unread += kind == "Node"
+        if kind not in TYPED and kind not in TEMPLATES:
+            faults.append(_subject(manifest).problem((), said))
+    if not nodes or unread:
+        return DescribedCluster(None, tuple(faults))
+    cluster = Cluster.from_objects(kept, feature_gates=gates.overrides, kube_version=gates.version)
+    return DescribedCluster(cluster, tuple(faults))
+
+
+def _fault(manifest: LocatedObject | BuiltObject, kind: str) -> str:
+    """``field: what is wrong with it``; empty for what can be read."""
+    try:
+        found = typed(manifest.value, kind, _NOWHERE)
+        if kind in RESOURCES:
+            check_quantities(RESOURCES[kind](found), lambda: _NOWHERE)
+    except InputError as error:
+        return f"{error.where.removeprefix(str(_NOWHERE)).removeprefix(', ')}: {error.what}".removeprefix(": ")
+    return ""
+
+
+def _subject(manifest: LocatedObject | BuiltObject) -> Subject:
+    metadata = manifest.value.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    return Subject(manifest.value["kind"], str(named.get("name") or ""), document=manifest.value, place=manifest)

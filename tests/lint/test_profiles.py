@@ -1,0 +1,115 @@
+"""Which rules a profile has, and what is told once a namespace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kschedctl.cli.main import main
+
+Lint = Callable[..., list[dict[str, Any]]]
+STRICT = {
+    "pc-pdb-not-guarantee",
+    "pdb-unhealthy-policy",
+    "rq-ephemeral-missing",
+    "ts-zone-soft-only",
+}
+BUDGET = """\
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: NAME, namespace: NAMESPACE}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: NAME}}}
+---
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: NAMESPACE, labels: {app: NAME}}
+spec:
+  priorityClassName: system-cluster-critical
+  containers: [{name: c, image: c, resources: {requests: {cpu: 1, memory: 1Gi}}}]
+---
+"""
+
+
+def named(text: str, name: str, namespace: str) -> str:
+    return text.replace("NAMESPACE", namespace).replace("NAME", name)
+
+
+@pytest.fixture
+def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
+    """Findings of two pods with budgets in shop and one in lab."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    where = [("a", "shop"), ("b", "shop"), ("c", "lab")]
+    (tmp_path / "m.yaml").write_text("".join(named(POD + BUDGET, *each) for each in where))
+
+    def run(*arguments: str) -> list[dict[str, Any]]:
+        assert main(("lint", "m.yaml", "-o", "json", *arguments)) in (0, 1)
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
+        return found
+
+    return run
+
+
+def of(rule: str, found: list[dict[str, Any]]) -> dict[str, str]:
+    """Object -> what is said of it."""
+    return {finding["object"]: finding["message"] for finding in found if finding["rule"] == rule}
+
+
+def test_advice_that_many_do_without_is_given_when_it_is_asked_for(lint: Lint, tmp_path: Path) -> None:
+    assert of("pdb-unhealthy-policy", lint()) == {}
+    assert len(of("pdb-unhealthy-policy", lint("--profile", "strict"))) == 2
+    assert len(of("pdb-unhealthy-policy", lint("--profile", "all"))) == 3
+    (tmp_path / ".kschedctl.yaml").write_text("lint: {profile: strict}")
+    assert len(of("pdb-unhealthy-policy", lint())) == 2
+    assert of("pdb-unhealthy-policy", lint("--profile", "default")) == {}
+
+
+def test_what_is_said_of_most_objects_is_said_once_a_namespace(lint: Lint) -> None:
+    said = "system-cluster-critical in namespace {}: its pods evict all others"
+    few = of("pc-system-critical-in-user-ns", lint())
+    assert few == {"Pod shop/a": said.format("shop") + " (1 more in namespace shop)", "Pod lab/c": said.format("lab")}
+    every = of("pc-system-critical-in-user-ns", lint("--profile", "all"))
+    shop = said.format("shop")
+    assert every == {"Pod shop/a": shop, "Pod shop/b": shop, "Pod lab/c": said.format("lab")}
+
+
+def test_what_is_selected_is_told_wherever_it_is(lint: Lint, tmp_path: Path) -> None:
+    assert len(lint("--select", "pdb-unhealthy-policy")) == 3
+    (tmp_path / ".kschedctl.yaml").write_text("lint: {select: [pdb-unhealthy-policy]}")
+    assert {finding["rule"] for finding in lint()} == {"pdb-unhealthy-policy"}
+    assert {finding["rule"] for finding in lint("--profile", "default")} >= {"pc-system-critical-in-user-ns"}
+    (tmp_path / ".kschedctl.yaml").write_text("lint: {severity: {pdb-unhealthy-policy: warning}}")
+    assert len(of("pdb-unhealthy-policy", lint())) == 2
+    (tmp_path / ".kschedctl.yaml").write_text("lint: {ignore: [pdb-unhealthy-policy]}")
+    assert of("pdb-unhealthy-policy", lint("--profile", "all")) == {}
+
+
+def test_a_baseline_has_what_a_namespace_is_told_once(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("lint", "m.yaml", "--write-baseline", "known.json")) == 0
+    capsys.readouterr()
+    assert of("pc-system-critical-in-user-ns", lint("--baseline", "known.json")) == {}
+    with Path("m.yaml").open("a") as file:
+        file.write(named(POD, "a0", "shop"))
+    assert set(of("pc-system-critical-in-user-ns", lint("--baseline", "known.json"))) == {"Pod shop/a0"}
+
+
+def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("lint", "rules", "-o", "json")) == 0
+    rules = [rule for family in json.loads(capsys.readouterr().out)["families"] for rule in family["rules"]]
+    assert {rule["id"] for rule in rules if rule["profile"] == "strict"} == STRICT
+    assert {rule["id"] for rule in rules if rule["once"]} == STRICT | {"pc-system-critical-in-user-ns"}
+    assert {rule["severity"] for rule in rules if rule["once"]} == {"note"}
+    assert main(("lint", "explain", "pdb-unhealthy-policy")) == 0
+    assert "Only with --profile strict or --select" in capsys.readouterr().out
+
+
+def test_a_profile_that_is_none(lint: Lint, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / ".kschedctl.yaml").write_text("lint: {profile: loud}")
+    assert main(("lint", "m.yaml")) == 2
+    assert "lint.profile" in capsys.readouterr().err
