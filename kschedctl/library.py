@@ -1,4 +1,4 @@
-"""The public Python API: ``kschedctl.Cluster``, ``kschedctl.explain`` and ``kschedctl.remedies``."""
+"""The public Python API: ``kschedctl.Cluster``, ``kschedctl.explain``, ``kschedctl.remedies``, ``kschedctl.wakes``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
 from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.studies.waking.wakes import wakes
 
-__all__ = ["Cluster", "explain", "remedies"]
+__all__ = ["Cluster", "explain", "remedies", "wakes"]
 
 
 class Cluster(cluster.Cluster):

@@ -236,6 +236,10 @@ class NamedVolumeSource(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
+class CSIVolumeSource(Struct, frozen=True):
+    driver: str = ""
+
+
 class ImageVolumeSource(Struct, frozen=True):
     reference: str = ""
 
@@ -254,6 +258,7 @@ class Volume(Struct, frozen=True):
     vsphere_volume: NamedVolumeSource | None = None
     portworx_volume: NamedVolumeSource | None = None
     image: ImageVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
 
 
 class PodSchedulingGate(Struct, frozen=True):

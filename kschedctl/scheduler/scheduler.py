@@ -22,6 +22,8 @@ from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
+from kschedctl.scheduler.queueing.event_handlers import EventHandlers
+from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.registry import IN_TREE, in_tree
 from kschedctl.scheduler.third_party import third_party_plugins
 from kschedctl.scheduler.version_fields import ignored_of_cluster, ignored_of_pods
@@ -81,6 +83,11 @@ class Framework:
         """The plugins of an extension point in order."""
         return [self.plugins[name] for name in self.profile.plugins[point] if name in self.plugins]
 
+    @property
+    def refusing_plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that can refuse a pod, each once."""
+        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.at(point)}.values())
+
 
 class Scheduler:
     """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError."""
@@ -93,6 +100,7 @@ class Scheduler:
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )
         self._frameworks: dict[str, Framework] = {}
+        self._registrations: dict[str, Registrations] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
         others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
         self._declared: Mapping[str, Declaration] = {**in_tree(self.gates.minor), **others}
@@ -123,6 +131,21 @@ class Scheduler:
             profile = self.configuration.profiles[scheduler_name]
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared)
         return self._frameworks.get(scheduler_name)
+
+    def registrations(self, scheduler_name: str) -> Registrations:
+        """Which events the plugins of a profile asked for."""
+        if scheduler_name not in self._registrations:
+            framework = self.framework(scheduler_name)
+            plugins = framework.refusing_plugins if framework else ()
+            self._registrations[scheduler_name] = Registrations(plugins, self.gates)
+        return self._registrations[scheduler_name]
+
+    @cached_property
+    def event_handlers(self) -> EventHandlers:
+        """What the scheduler makes of changes: it listens to what some plugin of any profile asked for."""
+        profiles = frozenset(self.configuration.profiles)
+        actions = union_of_actions(map(self.registrations, sorted(profiles)))
+        return EventHandlers(actions, profiles, self.gates, self.view.settings.requests)
 
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""

@@ -68,12 +68,13 @@ class Demands:
         for node in self._nodes.objects:  # machines of a kind offer the same
             key = tuple(node.status.allocatable.items())
             if key not in known:
-                known[key] = _allocatable(node)
+                known[key] = offered(node)
             found.append(known[key])
         return found
 
 
-def _allocatable(node: Node) -> dict[str, int]:
+def offered(node: Node) -> dict[str, int]:
+    """What a node offers; millicores, bytes or units. Raises InputError."""
     try:
         return amounts(quantities(node.status.allocatable))
     except QuantityError as error:

@@ -20,6 +20,7 @@ from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -57,6 +58,14 @@ class DefaultPreemption(DeclaredPlugin):
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self.args = args
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        if gates.enabled("SchedulerAsyncPreemption"):
+            yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deletion)
+
+    def _after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """Never: whether to try again is for the plugins to say that refused the pod."""
+        return False
 
     @classmethod
     def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:

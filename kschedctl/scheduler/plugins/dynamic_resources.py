@@ -36,6 +36,8 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DEVICES
+from kschedctl.scheduler.queueing.events import ClusterEventWithHint
+from kschedctl.scheduler.queueing.hints import claims
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -88,6 +90,9 @@ class DynamicResources(DeclaredPlugin):
         from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
 
         yield from claim_leans(info, view, self.features)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return claims.events_to_register(gates, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         if not info.spec.resource_claims:

@@ -33,6 +33,8 @@ from kschedctl.scheduler.pod_affinity.terms import (
     weights_of_each,
 )
 from kschedctl.scheduler.pod_affinity.topology_counts import NAME, TopologyCounts, Weights
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.hints import pod_affinity
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
@@ -122,6 +124,12 @@ class InterPodAffinity(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalized(scores)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        yield ClusterEventWithHint(POD, of_pods, pod_affinity.after_pod_change)
+        of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        yield ClusterEventWithHint(NODE, of_nodes, pod_affinity.after_node_change)
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         preferred = self._unrolled(info.preferred_affinity, view)

@@ -9,14 +9,16 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.node_selector import (
+    CompiledNodeSelector,
     NodeSelectorError,
+    RequiredNodeAffinity,
     compile_node_selector,
     compile_preferred_terms,
     compile_requirements,
     required_node_affinity,
 )
+from kschedctl.api.objects import Node, NodeSelector, NodeSelectorTerm, PodSpec
 from kschedctl.api.objects import NodeAffinity as NodeAffinityTerms
-from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, PodSpec
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeAffinityArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -33,6 +35,7 @@ from kschedctl.scheduler.framework import (
     Status,
     normalize_by_max,
 )
+from kschedctl.scheduler.queueing.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, matching
@@ -104,6 +107,26 @@ class NodeAffinity(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A node that the pod's terms match, and that is new or was not matched."""
+        node: Node = change.new
+        if self.added_required is not None and not _matches(self.added_required, node):
+            return False
+        wanted = required_node_affinity(info.spec)
+        return _matches(wanted, node) and (change.old is None or not _matches(wanted, change.old))
+
+
+def _matches(wanted: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
+    """Raises PluginError for terms that cannot be parsed."""
+    try:
+        return wanted.match(node.metadata.labels, node.metadata.name)
+    except NodeSelectorError as error:
+        raise PluginError(str(error)) from None
 
 
 def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:

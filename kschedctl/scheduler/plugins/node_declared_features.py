@@ -13,8 +13,9 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import FeaturesNotDeclared
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, required_state
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
@@ -68,6 +69,23 @@ class NodeDeclaredFeatures(DeclaredPlugin):
         for reason in dict.fromkeys(filter(None, reasons)):
             refused = np.array([each == reason for each in reasons], np.bool_)[which]
             yield Rejection(refused, Code.UNRESOLVABLE, reason, lambda row: FeaturesNotDeclared(lacking[which[row]]))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        if self.enabled:
+            actions = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE
+            yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+            yield ClusterEventWithHint(POD, ActionType.UPDATE, self._after_pod_update)
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A node that is new or declares other features."""
+        return change.old is None or change.differs("status", "declared_features")
+
+    def _after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """The pod itself, when it comes to need other features."""
+        if not same_pod(change.new, info.pod):
+            return False
+        old, new = (required_features(pod.spec) & self.inferred for pod in (change.old, change.new))
+        return old != new
 
 
 def required_features(spec: PodSpec) -> frozenset[str]:

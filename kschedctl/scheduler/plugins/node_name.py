@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import AnotherNodeNamed
 from kschedctl.scheduler.framework import Code, Reads, Rejection
+from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -33,3 +35,6 @@ class NodeName(DeclaredPlugin):
             if wanted in view.nodes.index:
                 others[view.nodes.index[wanted]] = False
             yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(wanted))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))

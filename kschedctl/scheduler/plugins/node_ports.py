@@ -9,9 +9,11 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
@@ -44,6 +46,18 @@ class NodePorts(DeclaredPlugin):
             if any(port.conflicts(mine) for mine in wanted):
                 refused |= _holders(port, view, delta)
         yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, Row(row)))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
+        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))
+
+    def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A pod that was placed, or promised a node, with a port that is in the way."""
+        gone = change.old
+        if not gone.spec.node_name and not gone.status.nominated_node_name:
+            return False
+        freed = PodInfo(gone, view.settings.requests).host_ports
+        return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
 
 
 def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedReso
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.hints import resources
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.own_rows import NodeView
@@ -31,6 +34,7 @@ TOO_LARGE = ByVersion(
 SCORES_DEVICES = ByVersion(
     "whether NodeResourcesFit scores extended resources that devices back", (("", False), ("1.35", True)), "#134058"
 )
+HEARS_OF_CLASSES = ByVersion("whether NodeResourcesFit asks to be told of DeviceClasses", (("", False), ("1.35", True)))
 
 
 class NodeResourcesFit(DeclaredPlugin):
@@ -95,6 +99,18 @@ class NodeResourcesFit(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        resizes = gates.enabled("InPlacePodVerticalScaling")
+        shrinks = ActionType.UPDATE_POD_SCALE_DOWN if resizes else ActionType(0)
+        after_pod_event = partial(resources.after_pod_event, resizes=resizes)
+        yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
+        after_node_change = partial(resources.after_node_change, from_devices=self.features.extended_resource)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates)
+        yield ClusterEventWithHint(NODE, actions, after_node_change)
+        if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
+            actions = ActionType.ADD | ActionType.UPDATE
+            yield ClusterEventWithHint("DeviceClass", actions, resources.after_device_class_event)
 
     def _requests(self, info: PodInfo) -> list[int]:
         """Upstream scores with the containers' requests alone: no pod-level resources, no status."""

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from kschedctl.api.objects import PodSpec
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import Cordoned
 from kschedctl.scheduler.framework import Code, Reads, Rejection
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    POD,
+    QUEUEING_HINTS,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_actions,
+)
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
@@ -34,5 +44,23 @@ class NodeUnschedulable(DeclaredPlugin):
         return cls(gates.enabled("TaintTolerationComparisonOperators"))
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        if not tolerated(info.spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators):
+        if not self._tolerates(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates)
+        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+        if gates.enabled(QUEUEING_HINTS):
+            yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A node that is not cordoned, and is new or was."""
+        was = change.old is None or change.old.spec.unschedulable
+        return bool(was and not change.new.spec.unschedulable)
+
+    def _after_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """The pod itself, once it tolerates cordoned nodes."""
+        return same_pod(change.new, info.pod) and self._tolerates(change.new.spec)
+
+    def _tolerates(self, spec: PodSpec) -> bool:
+        return tolerated(spec.tolerations, UNSCHEDULABLE, comparison_operators=self.comparison_operators)

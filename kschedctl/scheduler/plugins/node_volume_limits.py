@@ -17,6 +17,8 @@ from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.queueing.events import ClusterEventWithHint
+from kschedctl.scheduler.queueing.hints import volume_limits
 from kschedctl.scheduler.volumes.attachments import (
     AttachedVolume,
     NodeAttachments,
@@ -82,6 +84,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         counted = of_others if self._limited(view).any() else ()
         for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
             yield Lean(kind, Effect.REFUSES)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return volume_limits.events_to_register(gates, self._may_attach)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import SelectorError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import PodTopologySpreadArgs
@@ -21,12 +22,32 @@ from kschedctl.scheduler.framework import (
     required_state,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.topology_spread.constraints import HARD, NAME, SOFT, SYSTEM_CONSTRAINTS, SpreadSettings
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    POD,
+    QUEUEING_HINTS,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+)
+from kschedctl.scheduler.queueing.hints import topology_spread
+from kschedctl.scheduler.topology_spread.constraints import (
+    HARD,
+    NAME,
+    SOFT,
+    SYSTEM_CONSTRAINTS,
+    SpreadConstraint,
+    SpreadSettings,
+)
 from kschedctl.scheduler.topology_spread.filtering import count, rejections
 from kschedctl.scheduler.topology_spread.scoring import normalized, raw_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+HEARS_OF_TOLERATIONS = ByVersion(
+    "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
+)
 
 
 class PodTopologySpread(DeclaredPlugin):
@@ -64,11 +85,29 @@ class PodTopologySpread(DeclaredPlugin):
         for kind in selecting_kinds(info):
             yield Lean(kind, Effect.EITHER if hard else Effect.SCORES)
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
+            of_pods |= ActionType.UPDATE_POD_TOLERATION
+        yield ClusterEventWithHint(POD, of_pods, self._after_pod_change)
+        of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield ClusterEventWithHint(NODE, of_nodes, self._after_node_change)
+
+    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        return topology_spread.after_pod_change(info, change, self._constraints(info, view))
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        return topology_spread.after_node_change(change, self._constraints(info, view))
+
+    def _constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+        """The hard ones. Raises PluginError."""
         try:
-            constraints = self.settings.constraints(info, view, HARD)
+            return self.settings.constraints(info, view, HARD)
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
+
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        constraints = self._constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])

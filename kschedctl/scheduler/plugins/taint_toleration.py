@@ -9,14 +9,23 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.api.objects import Taint
-from kschedctl.api.tolerations import tolerated
+from kschedctl.api.objects import Node, Pod, Taint
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import UntoleratedTaint
 from kschedctl.scheduler.framework import Code, PreScoreResult, Reads, Rejection, normalize_by_max, required_state
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    POD,
+    QUEUEING_HINTS,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_actions,
+)
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.node_masks import first_untolerated
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -70,6 +79,24 @@ class TaintToleration(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalize_by_max(scores, reverse=True)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates)
+        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+        if gates.enabled(QUEUEING_HINTS):
+            yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)
+
+    def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A node without a taint that keeps the pod away, and that is new or had one."""
+        kept_away = change.old is None or not self._admits(change.old, info.pod)
+        return kept_away and self._admits(change.new, info.pod)
+
+    def _after_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """The pod itself: the API server allows for no change but more tolerations."""
+        return same_pod(change.new, info.pod)
+
+    def _admits(self, node: Node, pod: Pod) -> bool:
+        return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
 
 
 def _fact(taint: Taint | None) -> UntoleratedTaint | None:

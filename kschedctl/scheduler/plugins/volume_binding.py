@@ -31,6 +31,8 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.queueing.events import ClusterEventWithHint
+from kschedctl.scheduler.queueing.hints import volumes
 from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, eligible_nodes, pod_volume_claims
 from kschedctl.scheduler.volumes.capacity_scoring import SCORES_PROVISIONING, points_of, score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
@@ -106,6 +108,9 @@ class VolumeBinding(DeclaredPlugin):
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return volumes.volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         found = listers(view)

@@ -17,6 +17,8 @@ from kschedctl.scheduler.facts import ClaimInUse, DiskMounted
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.hints.volumes import after_named_claim
 from kschedctl.scheduler.volumes.claim_leans import claim_leans
 from kschedctl.scheduler.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
@@ -66,6 +68,18 @@ class VolumeRestrictions(DeclaredPlugin):
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
+        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))
+        yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, after_named_claim)
+
+    def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+        """A pod of the same namespace with the disk or a claim that this one wants."""
+        gone = PodInfo(change.old, view.settings.requests)
+        if gone.namespace != info.namespace:
+            return False
+        return _conflict(info, gone) is not None or not set(_claim_names(info)).isdisjoint(_claim_names(gone))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:

@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import VolumeInOtherZone
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Reads, Rejection, Status
 from kschedctl.scheduler.leaning import Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.queueing.events import ClusterEventWithHint
+from kschedctl.scheduler.queueing.hints import volumes
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kschedctl.scheduler.volumes.listers import (
@@ -65,6 +68,9 @@ class VolumeZone(DeclaredPlugin):
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         return claim_leans(info, listers(view))
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        return volumes.volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         try:

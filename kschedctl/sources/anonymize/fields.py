@@ -256,6 +256,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.CinderVolumeSource: {"volume_id": _name},
     api.NamedVolumeSource: {"volume_path": _name, "volume_id": _name},
     api.ImageVolumeSource: {"reference": _image},
+    api.CSIVolumeSource: {"driver": _driver},
     api.Volume: {"name": _name},
     api.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
     api.PodSchedulingGate: {"name": _key},

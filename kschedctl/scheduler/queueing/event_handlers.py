@@ -1,0 +1,193 @@
+"""The events that the scheduler makes of an object that was added, updated or deleted, in its order.
+
+Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.pod_requests import Options, pod_requests, quantities
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.queueing.events import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    RESOURCES,
+    UNSCHEDULABLE_POD,
+    ActionType,
+    ChangedObject,
+    ClusterEvent,
+)
+
+POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+
+
+class Occurrence(NamedTuple):
+    """An event, and the change of which plugins are told.
+
+    ``itself``: only the pod hears of it that the change is about. ``up_to_priority``: only pods of at most this
+    priority do.
+    """
+
+    event: ClusterEvent
+    change: ChangedObject
+    itself: bool = False
+    up_to_priority: int | None = None
+
+
+class EventHandlers:
+    """What a scheduler listens to.
+
+    ``actions``: kind -> what some plugin asked for; of nodes and pods it hears everything. ``served``: the
+    schedulerNames of its profiles.
+    """
+
+    def __init__(
+        self, actions: Mapping[str, ActionType], served: frozenset[str], gates: FeatureGates, requests: Options
+    ) -> None:
+        self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
+
+    def occurrences(self, change: ChangedObject) -> list[Occurrence]:
+        """What is made of a change; nothing where the scheduler does not listen."""
+        if change.kind == POD:
+            return list(self._of_pod(change))
+        if change.kind == NODE:
+            return [Occurrence(ClusterEvent(NODE, action), change) for action in self._of_node(change)]
+        action = _basic(change)
+        if not self.actions.get(change.kind, ActionType(0)) & action:
+            return []
+        return [Occurrence(ClusterEvent(RESOURCES[change.kind], action), change)]
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _of_node(self, change: ChangedObject) -> Iterator[ActionType]:
+        if change.old is None or change.new is None:
+            yield _basic(change)
+            return
+        for action, differs in NODE_CHANGES:
+            gate = GATES.get(action)
+            if (gate is None or self.gates.enabled(gate)) and differs(change):
+                yield action
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _of_pod(self, change: ChangedObject) -> Iterator[Occurrence]:
+        """Pods that ended are gone to the scheduler."""
+        old, new = (None if pod is None or pod.terminated else pod for pod in (change.old, change.new))
+        change = ChangedObject(POD, old, new, change.documents)
+        if old is None and new is not None:
+            yield from self._added(change, new)
+        elif new is None and old is not None:
+            yield from self._deleted(change, old)
+        elif old is not None and new is not None:
+            yield from self._updated(change, old, new)
+
+    def _added(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        if pod.spec.node_name:
+            yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
+        elif self._responsible(pod) and self.gates.enabled("GangScheduling"):
+            yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
+
+    def _deleted(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        """One that had a node promised gives it up to those that had to yield to it."""
+        if pod.spec.node_name:
+            yield Occurrence(POD_DELETED, change)
+        elif self._responsible(pod) and pod.status.nominated_node_name:
+            yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
+
+    def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
+        if old.spec.node_name:
+            yield from (Occurrence(ClusterEvent(ASSIGNED_POD, action), change) for action in self.pod_actions(change))
+        elif new.spec.node_name:
+            yield from self._added(ChangedObject(POD, None, new), new)
+        elif self._responsible(old):
+            for action in self.pod_actions(change):
+                yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, action), change, itself=True)
+            promised = old.status.nominated_node_name
+            if promised and promised != new.status.nominated_node_name:
+                yield from self._deleted(ChangedObject(POD, old, None), old)
+
+    def _responsible(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self.served
+
+    def pod_actions(self, change: ChangedObject) -> list[ActionType]:
+        """How a pod was updated; just ``UPDATE`` where it is nothing that has a name of its own."""
+        found = [
+            action
+            for action, differs in POD_CHANGES
+            if (action not in GATES or self.gates.enabled(GATES[action])) and differs(change, self.requests)
+        ]
+        return found or [ActionType.UPDATE]
+
+
+def _basic(change: ChangedObject) -> ActionType:
+    if change.old is None:
+        return ActionType.ADD
+    return ActionType.DELETE if change.new is None else ActionType.UPDATE
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def _offers_else(change: ChangedObject) -> bool:
+    old, new = (quantities(node.status.allocatable) for node in (change.old, change.new))
+    return old != new
+
+
+def _uncordoned(change: ChangedObject) -> bool:
+    return bool(change.old.spec.unschedulable) and not change.new.spec.unschedulable
+
+
+GATES: Mapping[ActionType, str] = {
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "NodeDeclaredFeatures",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "DynamicResourceAllocation",
+}
+"""Changes that are looked for only with a feature gate."""
+
+NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
+    (ActionType.UPDATE_NODE_TAINT, _uncordoned),
+    (ActionType.UPDATE_NODE_ALLOCATABLE, _offers_else),
+    (ActionType.UPDATE_NODE_LABEL, lambda change: change.differs("metadata", "labels")),
+    (ActionType.UPDATE_NODE_TAINT, lambda change: change.differs("spec", "taints")),
+    (ActionType.UPDATE_NODE_CONDITION, lambda change: _conditions(change.old) != _conditions(change.new)),
+    (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
+    (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
+)
+"""In upstream's order. A cordon that was lifted counts as a change of taints, and so does the taint that goes with it.
+"""
+
+
+def _scaled_down(change: ChangedObject, options: Options) -> bool:
+    """Whether some request became smaller or went away."""
+    old, new = (pod_requests(pod, options._replace(pod_level=True)) for pod in (change.old, change.new))
+    return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
+
+
+def _released(change: ChangedObject, options: Options) -> bool:
+    """Whether the last scheduling gate went away."""
+    return bool(change.old.spec.scheduling_gates) and not change.new.spec.scheduling_gates
+
+
+def _claims_generated(change: ChangedObject, options: Options) -> bool:
+    old, new = change.old.status, change.new.status
+    generated = old.resource_claim_statuses != new.resource_claim_statuses
+    return bool(generated or old.extended_resource_claim_status != new.extended_resource_claim_status)
+
+
+def _tolerates_more(change: ChangedObject, options: Options) -> bool:
+    """The API allows for no other change of tolerations."""
+    return len(change.old.spec.tolerations) != len(change.new.spec.tolerations)
+
+
+POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], ...] = (
+    (ActionType.UPDATE_POD_LABEL, lambda change, options: change.differs("metadata", "labels")),
+    (ActionType.UPDATE_POD_SCALE_DOWN, _scaled_down),
+    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _released),
+    (ActionType.UPDATE_POD_TOLERATION, _tolerates_more),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_generated),
+)
+"""In upstream's order."""

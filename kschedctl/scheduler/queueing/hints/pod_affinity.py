@@ -1,0 +1,65 @@
+"""InterPodAffinity: the pods and nodes that may meet a pod's terms, or stop being in its way.
+
+Upstream: plugins/interpodaffinity/plugin.go (v1.36: EventsToRegister). Terms are taken as they are written: a
+namespaceSelector counts only where it selects namespaces without labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+
+def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Raises PluginError for terms that cannot be read."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and same_pod(new, info.pod):
+        return True
+    if any(pod is not None and not _placed(pod) for pod in (old, new)):
+        return False
+    affinity, anti_affinity = own_terms(info)
+    if new is None:
+        theirs = own_terms(PodInfo(old, view.settings.requests))[1]
+        return all_match(anti_affinity, old) or all_match(theirs, info.pod)
+    if old is None:
+        return all_match(affinity, new)
+    met = not all_match(affinity, old) and all_match(affinity, new)
+    return met or (all_match(anti_affinity, old) and not all_match(anti_affinity, new))
+
+
+def after_node_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """A node that comes into, or changes, a topology of the terms. Raises PluginError for terms that cannot be read."""
+    affinity, anti_affinity = own_terms(info)
+    new = change.new.metadata.labels
+    if change.old is None:
+        return bool(anti_affinity) or any(term.topology_key in new for term in affinity)
+    old = change.old.metadata.labels
+    for term in affinity:
+        if term.topology_key in new and old.get(term.topology_key) != new[term.topology_key]:
+            return True
+    return any(
+        term.topology_key in old and old[term.topology_key] != new.get(term.topology_key) for term in anti_affinity
+    )
+
+
+def own_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
+    """The required terms of affinity and of anti-affinity. Raises PluginError for those that cannot be read."""
+    for error in info.affinity_errors:
+        if error.startswith("required"):
+            raise PluginError(error)
+    return info.required_affinity, info.required_anti_affinity
+
+
+def all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    """Whether the pod is one that all of them are about; none are about no pod."""
+    metadata = pod.metadata
+    return bool(terms) and all(term.matches(metadata.namespace, metadata.labels, {}) for term in terms)
+
+
+def _placed(pod: Pod) -> bool:
+    return bool(pod.spec.node_name or pod.status.nominated_node_name)

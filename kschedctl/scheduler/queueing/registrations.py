@@ -1,0 +1,82 @@
+"""Which plugin of a profile asked for which events.
+
+Upstream: buildQueueingHintMap in pkg/scheduler/scheduler.go and EnqueueExtensions in
+pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.framework import Plugin, offers
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    QUEUEING_HINTS,
+    RESOURCES,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    HintFunction,
+)
+
+REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+"""The extension points at which a plugin can refuse a pod."""
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    def events_to_register(self, gates: FeatureGates) -> Iterable[ClusterEventWithHint]:
+        """The events that may make a pod schedulable which the plugin refused, each with its hint."""
+
+
+class Registrations:
+    """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
+
+    A plugin that could refuse pods and says nothing is told of everything.
+    """
+
+    def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates) -> None:
+        self.gates = gates
+        self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
+            plugin.name: tuple(self._of(plugin)) for plugin in plugins
+        }
+        self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
+
+    def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
+        if not offers(plugin, EnqueueExtensions):
+            yield from EVERYTHING
+            return
+        hinted = self.gates.enabled(QUEUEING_HINTS)
+        asked = list(plugin.events_to_register(self.gates))
+        yield from (each if hinted else each._replace(hint=None) for each in asked)
+        of_nodes = ActionType(0)
+        for each in asked:
+            of_nodes |= each.action if each.kind == NODE else ActionType(0)
+        if of_nodes & ActionType.ADD and not of_nodes & ActionType.UPDATE_NODE_TAINT:
+            yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
+
+    def hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
+        """The hints of a plugin that an event calls for; None is one that always says Queue."""
+        key = plugin, event
+        if key not in self._told:
+            asked = self.by_plugin.get(plugin, ())
+            self._told[key] = tuple(each.hint for each in asked if each.event.covers(event))
+        return self._told[key]
+
+
+def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
+    """Kind -> what some plugin asked for. Upstream: unionedGVKs."""
+    found: dict[str, ActionType] = {}
+    for each in (each for registrations in several for asked in registrations.by_plugin.values() for each in asked):
+        found[each.kind] = found.get(each.kind, ActionType(0)) | each.action
+    return found
+
+
+EVERYTHING = tuple(
+    ClusterEventWithHint(kind, ActionType.ALL)
+    for kind in RESOURCES
+    if kind not in ("VolumeAttachment", "ResourceSlice", "PodGroup")
+)
+"""What a plugin is told of that does not say what it wants. Upstream: UnrollWildCardResource."""

@@ -1,0 +1,81 @@
+"""Whether an event is worth another try of a pod that was refused.
+
+Upstream: isPodWorthRequeuing and movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.events import ClusterEvent, HintFunction, QueueingHint
+from kschedctl.scheduler.queueing.registrations import Registrations
+from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class QueueingStrategy(StrEnum):
+    """What becomes of the pod: it stays, is tried again after its back-off, or at once."""
+
+    SKIP = "QueueSkip"
+    AFTER_BACKOFF = "QueueAfterBackoff"
+    IMMEDIATELY = "QueueImmediately"
+
+
+def hints(
+    registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork
+) -> dict[str, QueueingHint]:
+    """What each plugin that refused the pod says to an event; ``view`` is as HintFunction says.
+
+    Upstream stops at the first Queue; here all are asked. An error of a hint counts as Queue.
+    """
+    event = occurrence.event
+    return {
+        plugin: _hint(registrations.hints(plugin, event), info, occurrence, view) for plugin in sorted(rejectors.all)
+    }
+
+
+def strategy(rejectors: Rejectors, said: Mapping[str, QueueingHint]) -> QueueingStrategy:
+    """What follows from what the rejectors say; with none there is no reason to wait."""
+    if not rejectors.all:
+        return QueueingStrategy.AFTER_BACKOFF
+    queued = {plugin for plugin, hint in said.items() if hint is QueueingHint.QUEUE}
+    if queued & rejectors.pending:
+        return QueueingStrategy.IMMEDIATELY
+    return QueueingStrategy.AFTER_BACKOFF if queued else QueueingStrategy.SKIP
+
+
+def hears(registrations: Registrations, info: PodInfo, occurrence: Occurrence, gating_plugin: str = "") -> bool:
+    """Whether the plugins that refused a pod are asked at all.
+
+    Not about what concerns other pods only, nor, for a pod that ``gating_plugin`` keeps out of the queue, about what
+    that plugin did not ask for, unless it is the pod itself that was updated.
+    """
+    if occurrence.itself:
+        return same_pod(occurrence.change.new, info.pod)
+    if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
+        return False
+    return not gating_plugin or interests(registrations, gating_plugin, occurrence.event)
+
+
+def interests(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
+    """Whether a plugin asked for an event."""
+    return bool(registrations.hints(plugin, event))
+
+
+def _hint(asked: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork) -> QueueingHint:
+    if not asked:
+        return QueueingHint.NOT_REGISTERED
+    worth = any(hint is None or _worth(hint, info, occurrence, view) for hint in asked)
+    return QueueingHint.QUEUE if worth else QueueingHint.SKIP
+
+
+def _worth(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    try:
+        return hint(info, occurrence.change, view)
+    except PluginError:
+        return True
