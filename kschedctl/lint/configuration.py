@@ -18,7 +18,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.profile import Profile, default_plugins
 from kschedctl.scheduler.registry import in_tree
-from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.scheduler.scheduler_plugins.registry import SCHEDULER_PLUGINS, registered_plugins
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
@@ -139,7 +139,7 @@ def _weights(subject: Subject, path: Path, written: Mapping[str, Any]) -> Iterat
 def _unknown(
     subject: Subject, path: Path, written: Mapping[str, Any], gates: FeatureGates, others: Sequence[OfOtherVersion]
 ) -> Iterator[Problem]:
-    known = {*in_tree(gates.minor), *third_party_plugins(), "*"}
+    known = {*in_tree(gates.minor), *registered_plugins(other_builds=True), "*"}
     for point, plugin_set in (written.get("plugins") or {}).items():
         for i, plugin in enumerate((plugin_set or {}).get("disabled") or ()):
             if plugin.get("name") not in known:
@@ -151,10 +151,14 @@ def _unknown(
 def _foreign(
     subject: Subject, path: Path, profile: Profile, written: Mapping[str, Any], gates: FeatureGates
 ) -> Iterator[Problem]:
+    others = SCHEDULER_PLUGINS.keys() - registered_plugins(other_builds=False).keys()
     for point, plugin_set in (written.get("plugins") or {}).items():
         for i, plugin in enumerate((plugin_set or {}).get("enabled") or ()):
             name = plugin.get("name")
-            if name in profile.foreign:
+            if name in others:
+                message = f"{name} is of kubernetes-sigs/scheduler-plugins: kube-scheduler does not start with it"
+                yield subject.problem((*path, "plugins", point, "enabled", i, "name"), message)
+            elif name in profile.foreign:
                 message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
                 meant = "".join(f"; is {near} meant?" for near in get_close_matches(name, in_tree(gates.minor), 1, 0.8))
                 yield subject.problem((*path, "plugins", point, "enabled", i, "name"), message + meant)
@@ -256,7 +260,7 @@ FOREIGN = _rule(
     WARNING,
     "A plugin that is not kube-scheduler's own",
     "kube-scheduler as it is released does not start with it. A build that has it may; what it does is not replayed"
-    " unless a package registers it here.",
+    " unless kschedctl knows it, or a package registers it here.",
     fix="Correct the name, or see that the scheduler that reads this has the plugin",
 )
 UNUSED_ARGS = _rule(

@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
 from kschedctl.scheduler.configuration.strict_decoding import steps
 from kschedctl.scheduler.configuration.validation import configuration_errors
-from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
 
 Fault = tuple[Path, str]
 MOST = 100
@@ -26,12 +26,12 @@ _STRICT = "strict decoding error"
 
 def load(document: Mapping[str, Any] | None, gates: FeatureGates) -> SchedulerConfiguration:
     """The configuration, with registered plugins. Raises ConfigurationError, ThirdPartyError."""
-    return load_configuration(document, gates, third_party_plugins(), other_builds=True)
+    return load_configuration(document, gates, registered_plugins(other_builds=True), other_builds=True)
 
 
 def of_other_versions(document: Mapping[str, Any] | None, gates: FeatureGates) -> list[OfOtherVersion]:
     """What other versions have that this one does not know; a plugin that a package registers is not meant."""
-    registered = third_party_plugins()
+    registered = registered_plugins(other_builds=True)
     return [each for each in other_versions.of_other_versions(document, gates.minor) if each.name not in registered]
 
 

@@ -27,7 +27,7 @@ from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.queueing.event_handlers import EventHandlers
 from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.registry import IN_TREE, in_tree
-from kschedctl.scheduler.third_party import third_party_plugins
+from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
 from kschedctl.scheduler.version_fields import ignored_of_cluster, ignored_of_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -115,7 +115,9 @@ class Scheduler:
     def __init__(self, cluster: Cluster, call_extender: CallExtender | None = None) -> None:
         self.cluster, self.call_extender = cluster, call_extender
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-        third_party: Mapping[str, Declaration] = third_party_plugins() if cluster.configuration else {}
+        third_party: Mapping[str, Declaration] = (
+            registered_plugins(other_builds=cluster.other_builds) if cluster.configuration else {}
+        )
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )

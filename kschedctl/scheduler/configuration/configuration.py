@@ -23,6 +23,7 @@ from kschedctl.scheduler.configuration.document import (
 from kschedctl.scheduler.configuration.extenders import Extender
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
+from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 from kschedctl.scheduler.configuration.validation import configuration_errors
@@ -119,7 +120,7 @@ def _profile(
         raise ConfigurationError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}', where=where)
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     registry = {name: declared.points for name, declared in {**in_tree(gates.minor), **others}.items()}
-    args |= {name: _typed(name, args.get(name), declared.args_type, gates.minor) for name, declared in others.items()}
+    args |= {name: _typed(name, args.get(name), declared.args_type, gates) for name, declared in others.items()}
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -134,13 +135,17 @@ def _profile(
         raise ConfigurationError(error.what, where=where) from None
 
 
-def _typed(name: str, document: Any, into: type[Struct] | None, minor: int) -> Any:
+def _typed(name: str, document: Any, into: type[Struct] | None, gates: FeatureGates) -> Any:
     """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
     if into is None:
         return document
-    args, unknown = typed_args(document, into, f"args of plugin {name}", minor)
+    args, unknown = typed_args(document, into, f"args of plugin {name}", gates.minor)
     if unknown:
         raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
+    if isinstance(args, PluginArgs):
+        args = args.with_defaults(gates)
+        if errors := list(args.errors(gates)):
+            raise ConfigurationError(f'initializing plugin "{name}": {aggregate(errors)}')
     return args
 
 

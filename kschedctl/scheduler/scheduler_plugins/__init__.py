@@ -1,0 +1,1 @@
+"""Plugins of kubernetes-sigs/scheduler-plugins, which other builds of the scheduler have besides its own."""
