@@ -17,9 +17,9 @@ from kschedctl.lint.rules import (
     preemption,
     priority_classes,
     priority_use,
-    refused,
     requests,
     room,
+    room_now,
     special,
     spread_circumstances,
     spread_cluster,
@@ -29,8 +29,8 @@ from kschedctl.lint.rules import (
     storage,
     taints,
     tolerations,
-    versions,
 )
+from kschedctl.lint.rules.api import refused, versions
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
@@ -42,7 +42,7 @@ FAMILIES = {
     "Node selection": (node_selection, node_pools),
     "Taints and tolerations": (tolerations, taints),
     "Disruption budgets and drains": (budgets, budget_selectors, drains),
-    "Requests and capacity": (requests, room),
+    "Requests and capacity": (requests, room, room_now),
     "Volumes, host ports, labels": (storage, claims),
     "Schedulers, gates, gangs, devices": (special,),
 }

@@ -211,7 +211,7 @@ class Facts:
         view, added = self._populated(workload, len(rows))
         for position, row in zip(added, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
-        pod = view.admitted(view.stored(_unencumbered(workload.pod)))
+        pod = view.admitted(view.stored(unencumbered(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
@@ -230,7 +230,7 @@ class Facts:
 
     def _info(self, workload: Workload, view: Fork) -> PodInfo:
         """What manifests refer to may be created together with them: it is left out."""
-        pod = _unencumbered(workload.pod) if workload.subject.document else workload.pod
+        pod = unencumbered(workload.pod) if workload.subject.document else workload.pod
         return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
 
     def _populated(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
@@ -239,7 +239,7 @@ class Facts:
         Their volumes, claims and gates are left out: what those refer to may be created together with the workload.
         """
         bare = self.bare
-        pod = bare.view.admitted(bare.view.stored(_unencumbered(workload.pod)))
+        pod = bare.view.admitted(bare.view.stored(unencumbered(workload.pod)))
         name = f"{pod.metadata.name}-lint"
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
         cluster = bare.cluster.with_objects({"Pod": [pod]})
@@ -254,6 +254,7 @@ def holds(amounts: Amounts, wanted: Amounts) -> Bools:
     return found
 
 
-def _unencumbered(pod: Pod) -> Pod:
+def unencumbered(pod: Pod) -> Pod:
+    """Without volumes, claims and gates."""
     spec = msgspec.structs.replace(pod.spec, volumes=(), resource_claims=(), scheduling_gates=())
     return msgspec.structs.replace(pod, spec=spec)

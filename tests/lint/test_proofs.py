@@ -33,7 +33,7 @@ NEVER = (
     "rq-larger-than-any-node",
     "af-target-absent",
 )
-NOW = ("rq-fragmented", "pc-cross-node-preemption")
+NOW = ("rq-fragmented", "pc-cross-node-preemption", "rq-no-room-now")
 
 
 def workloads(rule: str, part: str) -> list[Json]:

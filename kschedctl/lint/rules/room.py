@@ -103,20 +103,6 @@ def _own(world: World, workload: Workload) -> Amounts:
     return held
 
 
-def autoscaler_burst(world: World) -> Iterator[Problem]:
-    facts = world.facts
-    for workload in world.workloads:
-        if workload.most is None:
-            continue
-        eligible, wanted = facts.eligible(workload), facts.requests(workload)
-        asked = wanted > 0
-        fits = int((np.maximum(facts.free[eligible][:, asked], 0) // wanted[asked]).min(axis=1).sum())
-        have = len(facts.rows_of(workload))
-        if have + fits < workload.most:
-            message = f"room for {have + fits:,} replicas, but the autoscaler may ask for {workload.most:,}"
-            yield workload.problem((), message)
-
-
 def max_pods(world: World) -> Iterator[Problem]:
     view, free = world.facts.view, world.facts.free
     full = (free[:, view.resources[PODS]] <= 0) & (view.allocatable[:, view.resources[PODS]] > 0)
@@ -157,16 +143,6 @@ RULES = (
         why="Those nodes stay without it, or ordinary pods are evicted for it.",
         fix="Lower its requests, or give it a priority that makes room",
         source="https://github.com/kubernetes/kubernetes/pull/32677",
-        needs_cluster=True,
-    ),
-    Rule(
-        "rq-hpa-burst",
-        NOTE,
-        autoscaler_burst,
-        summary="Autoscaler maximum beyond the room there is",
-        why="At peak load replicas stay Pending unless nodes are added in time. Counted by node, not by sums.",
-        fix="Lower maxReplicas, or make sure that nodes are added",
-        source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
         needs_cluster=True,
     ),
     Rule(

@@ -1,0 +1,1 @@
+"""What the API server refuses, or refuses in another version."""

@@ -1,0 +1,147 @@
+"""How many replicas find room now: what is counted by hand, and what must not be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.world import World
+from kschedctl.sources.documents.documents import Content
+from kschedctl.sources.documents.positions import manifests_of
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Json:
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone, **labels}},
+        "status": {"allocatable": {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}},
+    }
+
+
+def pod(name: str, where: str, cpu: int, owner: str = "", *, namespace: str = "default", priority: int = 0) -> Json:
+    owners = [{"kind": "StatefulSet", "name": owner, "controller": True, "apiVersion": "apps/v1"}] if owner else []
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners, "labels": {"app": owner}},
+        "spec": {
+            "nodeName": where,
+            "priority": priority,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}],
+        },
+    }
+
+
+def workload(replicas: int, cpu: int = 2, spec: str = "", namespace: str = "default") -> str:
+    where = f", namespace: {namespace}" if namespace else ""
+    return f"""\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{name: web{where}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{{spec}containers: [{{name: c, image: c, resources: {{requests: {{cpu: {cpu}}}}}}}]}}
+"""
+
+
+def said(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
+    located = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", manifests, is_json=False)))
+    world = World.of_manifests(located, Cluster.from_objects(cluster))
+    return [finding.message for finding in lint(world, chosen_rules([rule], ())).findings]
+
+
+NODES = (node("n1"), node("n2"), node("n3", zone="b"))
+
+
+@pytest.mark.parametrize(("replicas", "others", "room"), [(7, 0, 6), (6, 0, None), (6, 1, 5), (4, 3, 3)])
+def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, room: int | None) -> None:
+    """Two of 2 cpu on each of three nodes of 4 cpu, one where another pod has one."""
+    there = [pod(f"other-{i}", f"n{i + 1}", 1) for i in range(others)]
+    found = said(workload(replicas), *NODES, *there)
+    if room is None:
+        assert found == []
+    else:
+        left = replicas - room
+        assert found == [
+            f"{replicas} replicas, but only {room} find room now: {left} stay{'s' * (left == 1)} Pending "
+            "(nodes that would do: 3 Insufficient cpu)"
+        ]
+
+
+def test_those_that_run_have_their_room() -> None:
+    """Three nodes hold four of them already, and two others fill what is left."""
+    mine = [pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web") for i in range(4)]
+    full = [pod("x", "n2", 2), pod("y", "n3", 2)]
+    assert said(workload(4), *NODES, *mine, *full) == []
+    (found,) = said(workload(5), *NODES, *mine, *full)
+    assert found.startswith("5 replicas, but only 4 find room now: 1 stays Pending")
+
+
+def test_in_which_namespace_it_goes_is_not_known() -> None:
+    """A manifest without a namespace, of which pods run in one: they may be its own."""
+    mine = [pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web", namespace="shop") for i in range(6)]
+    assert said(workload(6, namespace=""), *NODES, *mine) == []
+    assert said(workload(6), *NODES, *mine) != []
+
+
+def test_where_others_would_go() -> None:
+    there = [pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
+    (found,) = said(workload(1), *NODES, *there)
+    assert found.startswith("1 replica, but none finds room now: 1 stays Pending or evicts others (")
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        pod("cluster-autoscaler-0", "n1", 1, owner="cluster-autoscaler", namespace="kube-system"),
+        pod("karpenter-0", "n1", 1, owner="karpenter", namespace="karpenter"),
+        node("n4", 0, **{"karpenter.sh/nodepool": "default"}),
+    ],
+    ids=["cluster-autoscaler", "karpenter", "label of karpenter"],
+)
+def test_where_nodes_are_added_nobody_stays_pending(sign: Json) -> None:
+    assert said(workload(9), *NODES) != []
+    assert said(workload(9), *NODES, sign) == []
+
+
+def test_what_no_room_would_help_is_for_other_rules() -> None:
+    """Of one on each host three are placed; a selector of no node, and requests that no node can hold."""
+    term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
+    anti = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}, "
+    assert said(workload(5, spec=anti), *NODES) == []
+    assert said(workload(5, spec="nodeSelector: {pool: gone}, "), *NODES) == []
+    assert said(workload(2, cpu=8), *NODES) == []
+
+
+def test_a_spread_that_waits_for_a_full_zone() -> None:
+    """Zone b has room for two, zone a for four: with a skew of at most one there are five."""
+    spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
+    spread += "labelSelector: {matchLabels: {app: web}}}], "
+    (found,) = said(workload(6, spec=spread), *NODES)
+    assert found.startswith("6 replicas, but only 5 find room now: 1 stays Pending (nodes that would do: 1 Insuf")
+
+
+def test_what_an_autoscaler_may_ask_for_is_placed_too() -> None:
+    """By sums six of them fit; the spread lets five be placed."""
+    scaler = """\
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: default}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minReplicas: 2, maxReplicas: 6}
+"""
+    spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
+    spread += "labelSelector: {matchLabels: {app: web}}}], "
+    assert said(workload(2) + scaler, *NODES, rule="rq-hpa-burst") == []
+    assert said(workload(2, spec=spread) + scaler, *NODES) == []
+    assert said(workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
+        "the autoscaler may ask for 6 replicas, but only 5 find room now (nodes that would do: 1 Insufficient cpu)"
+    ]
