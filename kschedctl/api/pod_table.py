@@ -351,7 +351,10 @@ def _key(pod: Pod) -> bytes:
         _status_fields(pod.status),
         _conditions(pod.status),
     )
-    return _encode(parts)
+    try:
+        return _encode(parts)
+    except OverflowError:  # an amount beyond 64 bits, which quantities may be
+        return repr(parts).encode()
 
 
 def _fields_but(struct: type[msgspec.Struct], *left_out: str) -> Callable[[Any], Any]:

@@ -1,4 +1,7 @@
-"""Kustomize's folders, as far as they say which files are no objects: patches, and what generators and charts take."""
+"""Kustomize's folders, as far as they say what the objects of a file are without building them.
+
+Patches, and what generators and charts take, are no objects; to others a selector and labels are added.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ _FILES = ("patchesStrategicMerge", "transformers", "generators", "configurations
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds that the API takes only with a selector."""
+_BUILT_UPON = ("resources", "bases", "components")
 
 
 class Kustomizations:
@@ -23,11 +27,17 @@ class Kustomizations:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
-        self._folders: set[str] = set()
+        self._folders: dict[str, tuple[str, ...]] = {}
+        self._labels: dict[str, dict[str, str]] = {}
         for folder in folders_of(files):
             if kustomization_file(folder):
-                self._folders.add(folder)
+                self._folders[folder] = tuple(referenced(folder))
                 self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(folder)}
+        self._used = {path for paths in self._folders.values() for path in paths}
+        for folder in self._folders:
+            if labels := _labels_for_selectors(folder):
+                for path in self._built_upon(folder):
+                    self._labels[path] = labels | self._labels.get(path, {})
 
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
@@ -38,8 +48,34 @@ class Kustomizations:
         if document.get("kind") not in _SELECTING or not isinstance(spec, dict) or "selector" in spec:
             return _has_directive(document)
         containers = _containers(spec)
-        lacks_images = not any(isinstance(c, dict) and "image" in c for c in containers)
-        return lacks_images and (bool(containers) or os.path.dirname(path) in self._folders)
+        if not all(isinstance(c, dict) and "image" in c for c in containers):
+            return True
+        if not containers:
+            return bool(self._folders)
+        unnamed = os.path.dirname(path) in self._folders and path not in self._used
+        return unnamed and not _field(spec, "template", "metadata", "labels")
+
+    def completed(self, file: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The object of a file, with the selector and the labels of its pods that a kustomization gives it."""
+        labels, spec = self._labels.get(os.path.abspath(file)), document.get("spec")
+        if not labels or document.get("kind") not in _SELECTING or _field(spec, "selector", "matchLabels"):
+            return document
+        template = _mapping(_field(spec, "template"))
+        metadata = _mapping(template.get("metadata"))
+        template |= {"metadata": metadata | {"labels": _mapping(metadata.get("labels")) | labels}}
+        selector = _mapping(_field(spec, "selector")) | {"matchLabels": labels}
+        return {**document, "spec": _mapping(spec) | {"selector": selector, "template": template}}
+
+    def _built_upon(self, folder: str) -> set[str]:
+        """The files and folders that go into a folder."""
+        found: set[str] = set()
+        open_ = list(self._folders[folder])
+        while open_:
+            path = open_.pop()
+            if path not in found:
+                found.add(path)
+                open_ += self._folders.get(path, ())
+        return found
 
 
 def folders_of(files: Iterable[str]) -> list[str]:
@@ -63,6 +99,32 @@ def read_kustomization(folder: str) -> list[Mapping[str, Any]]:
     except InputError:
         return []
     return [value for value in found if isinstance(value, Mapping)]
+
+
+def referenced(folder: str) -> Iterator[str]:
+    """The files and folders of this machine upon which the kustomization of a folder builds, as absolute paths."""
+    for document in read_kustomization(folder):
+        for key in _BUILT_UPON:
+            for entry in listed(document, key):
+                if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
+                    path = os.path.abspath(os.path.join(folder, entry))
+                    if os.path.exists(path):
+                        yield path
+
+
+def _labels_for_selectors(folder: str) -> dict[str, str]:
+    """Those that the kustomization of a folder adds to selectors, and to the pods that these select."""
+    found: dict[str, str] = {}
+    for document in read_kustomization(folder):
+        pairs = [document.get("commonLabels")]
+        pairs += [
+            each.get("pairs")
+            for each in listed(document, "labels")
+            if isinstance(each, dict) and each.get("includeSelectors") is True
+        ]
+        for each in pairs:
+            found |= {key: str(value) for key, value in each.items()} if isinstance(each, dict) else {}
+    return found
 
 
 def _aside(folder: str) -> Iterator[str]:
@@ -93,10 +155,18 @@ def listed(value: Mapping[str, Any], key: str) -> list[Any]:
 
 def _containers(spec: Mapping[str, Any]) -> list[Any]:
     """Of the pod template of a workload."""
-    found: Any = spec
-    for step in ("template", "spec", "containers"):
-        found = found.get(step) if isinstance(found, dict) else None
+    found = _field(spec, "template", "spec", "containers")
     return found if isinstance(found, list) else []
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _field(value: Any, *path: str) -> Any:
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def _has_directive(value: Any) -> bool:

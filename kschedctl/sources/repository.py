@@ -19,8 +19,10 @@ FOREIGN = "documents that are no Kubernetes objects"
 PATCHES = "patches of Kustomize"
 
 _LINE = re.compile(r"line (\d+)")
-_KUBERNETES = re.compile(r"^\s*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
+_KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
+_TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
+"""What also stands for something else where it makes a file unreadable."""
 _FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description"})
 """Fields of an object in which placeholders may be meant for somebody else."""
 
@@ -93,7 +95,7 @@ class _Reading:
             self._fault(name, content.text if content else None, error)
 
     def _fault(self, name: str, text: str | None, error: InputError) -> None:
-        if text is not None and _PLACEHOLDER.search(text):
+        if text is not None and _TEMPLATE.search(text):
             self._pass_over(TEMPLATES, name)
         elif text is not None and not _KUBERNETES.search(text):
             self._pass_over(FOREIGN, name)
@@ -115,7 +117,7 @@ class _Reading:
                 elif self._kustomizations.is_patch(file, each.value):
                     self._pass_over(PATCHES, where)
                 else:
-                    self.objects.append(each)
+                    self.objects.append(each._replace(value=self._kustomizations.completed(file, each.value)))
 
     def _pass_over(self, why: str, where: str) -> None:
         self.passed_over.setdefault(why, []).append(where)
@@ -141,8 +143,10 @@ def read_repository(files: Collection[str], builds: Iterable[Build] = (), *, str
 
 
 def _is_object(value: Mapping[str, Any]) -> bool:
+    """Whether somebody means it as one: values of a chart may have a ``kind``, too."""
     kind, version = value.get("kind"), value.get("apiVersion", "")
-    return isinstance(kind, str) and bool(kind) and isinstance(version, str | None)
+    meant = bool(version) or isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
+    return isinstance(kind, str) and bool(kind) and isinstance(version, str | None) and meant
 
 
 def _is_empty_list(value: Any) -> bool:

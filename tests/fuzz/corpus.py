@@ -43,10 +43,10 @@ class Input:
     stdin: bytes = b""
 
 
-def make(seed: str, snapshot: bytes) -> Input:
-    """The input of this seed; ``snapshot``: one that is sound."""
+def make(seed: str, snapshot: bytes, command: str = "") -> Input:
+    """The input of this seed; ``snapshot``: one that is sound; ``command``: which is asked, else any."""
     rng = random.Random(seed)
-    command = rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
+    command = command or rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
     return COMMANDS[command][1](rng, snapshot)
 
 
@@ -392,6 +392,17 @@ def _lint(rng: random.Random, snapshot: bytes) -> Input:
     return input
 
 
+def _manifests(rng: random.Random, snapshot: bytes) -> Input:
+    """lint of manifests that are wrong, four on average, where all else is sound."""
+    input = Input(["lint"])
+    for i in range(rng.choice((1, 2, 3, 4, 6, 8))):
+        found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
+        input.files[f"m{i}.yaml"] = wrong(rng, found, padding=False)
+    input.arguments += [*input.files, *_maybe(rng, 0.2, "--demo")]
+    input.arguments += rng.choice((["--diff"], ["--fix"], *(["-o", form] for form in LINT_FORMATS[:8])))
+    return input
+
+
 def _config(rng: random.Random, snapshot: bytes) -> Input:
     action = rng.choice(("check", "check", "view"))
     data = wrong(rng, [rng.choice(configurations())], padding=False)
@@ -432,7 +443,8 @@ COMMANDS: dict[str, tuple[int, Callable[[random.Random, bytes], Input]]] = {
     "whatif": (12, _whatif),
     "drain": (5, _drain),
     "failures": (4, _failures),
-    "lint": (20, _lint),
+    "lint": (15, _lint),
+    "manifests": (5, _manifests),
     "config": (6, _config),
     "snapshot": (6, _snapshot),
     "others": (1, _others),

@@ -24,7 +24,7 @@ from corpus import Input, make
 
 from kschedctl.cli.main import main
 
-SECONDS, BYTES = 20, 1 << 30
+SECONDS, BYTES = 10, 1 << 30
 MOST_BYTES = 2 * BYTES  # what there is at all: more ends in a MemoryError, not in a machine without memory
 EXPECTED = {0, 1, 2, 3, 5}
 LONGEST_ERROR = 5000  # characters
@@ -45,13 +45,13 @@ class TooLongError(BaseException):
     """An input takes more than SECONDS."""
 
 
-def run_all(seed: str, numbers: Sequence[int], snapshot: bytes) -> Iterator[Result]:
+def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "") -> Iterator[Result]:
     """Each of these inputs, one after the other."""
     left = list(numbers)
     while left:
         ours, theirs = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=_child, args=(seed, left[:BATCH], snapshot, theirs)
+            target=_child, args=(seed, left[:BATCH], snapshot, command, theirs)
         )
         process.start()
         theirs.close()
@@ -75,9 +75,9 @@ def _received(connection: Connection, number: int) -> Result:
     return Result(number, -1, 3 * SECONDS, 0, "hangs")
 
 
-def _child(seed: str, numbers: Sequence[int], snapshot: bytes, connection: Connection) -> None:
+def _child(seed: str, numbers: Sequence[int], snapshot: bytes, command: str, connection: Connection) -> None:
     for number in numbers:
-        connection.send(run(number, make(f"{seed}:{number}", snapshot)))
+        connection.send(run(number, make(f"{seed}:{number}", snapshot, command)))
 
 
 def run(number: int, given: Input) -> Result:

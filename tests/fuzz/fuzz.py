@@ -1,7 +1,8 @@
 """Feeds every command with wrong input, in process: ``python tests/fuzz/fuzz.py --count 20000 --seed 1``.
 
-An input is a fault when it ends in exit code 4, leaves main, prints a traceback, or takes more than 20 s or 1 GiB. The
-same seed and number make the same input: ``--only NUMBER`` runs one and leaves its files in ``--keep``.
+An input is a fault when it ends in exit code 4, leaves main, prints a traceback, or takes more than 10 s or 1 GiB. The
+same seed and number make the same input: ``--only NUMBER`` runs one and leaves its files in ``--keep``. ``--command
+manifests`` asks one thing alone, here lint of mutated manifests.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
-from corpus import TESTS, Input, make
+from corpus import COMMANDS, TESTS, Input, make
 from driving import Result, run_all
 
 from kschedctl.cli.main import main as kschedctl
@@ -38,14 +39,14 @@ def keep(folder: Path, number: int, given: Input) -> None:
     (place / "arguments").write_text(repr(given.arguments))
 
 
-def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None) -> list[Result]:
+def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None, command: str = "") -> list[Result]:
     """The results of these inputs; faults are told at once, and kept in the folder."""
     snapshot = sound_snapshot()
     results = []
-    for result in run_all(seed, numbers, snapshot):
+    for result in run_all(seed, numbers, snapshot, command):
         results.append(result)
         if result.fault:
-            given = make(f"{seed}:{result.number}", snapshot)
+            given = make(f"{seed}:{result.number}", snapshot, command)
             print(f"{seed}:{result.number} {given.arguments[:12]}: {result.fault}", flush=True)
             if folder:
                 keep(folder, result.number, given)
@@ -58,13 +59,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--only", type=int, help="one input alone")
+    parser.add_argument("--command", default="", choices=["", *COMMANDS], help="this alone")
     parser.add_argument("--keep", type=Path, help="a folder for the faulty inputs")
     given = parser.parse_args()
     numbers = range(given.start, given.start + given.count) if given.only is None else [given.only]
     began = monotonic()
-    results = fuzz(given.seed, numbers, given.keep)
+    results = fuzz(given.seed, numbers, given.keep, given.command)
     if given.only is not None and given.keep:
-        keep(given.keep, given.only, make(f"{given.seed}:{given.only}", sound_snapshot()))
+        keep(given.keep, given.only, make(f"{given.seed}:{given.only}", sound_snapshot(), given.command))
     slowest, largest = max(results, key=lambda r: r.seconds), max(results, key=lambda r: r.memory)
     codes = ", ".join(f"{code}: {number}" for code, number in sorted(Counter(r.code for r in results).items()))
     print(f"{len(results)} inputs in {monotonic() - began:.0f} s; exit codes {codes}")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memor
 
 
 def test_wrong_input_is_answered_or_refused() -> None:
-    """No exit code 4, no traceback, none that takes 20 s or 1 GiB."""
+    """No exit code 4, no traceback, none that takes 10 s or 1 GiB."""
     faults = [result for result in fuzz("ci", range(120)) if result.fault]
     assert faults == []
 

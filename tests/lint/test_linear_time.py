@@ -79,6 +79,16 @@ def test_commands_end(name: str, command: tuple[str, ...], tmp_path: Path) -> No
     assert process_time() - began < SECONDS
 
 
+@pytest.mark.parametrize("line", ["\n", " \n", "# a\n"])
+def test_what_is_broken_after_many_lines(line: str, tmp_path: Path) -> None:
+    """Whether it was meant as a manifest is looked for in all of them."""
+    file = tmp_path / "m.yaml"
+    file.write_text("[" + line * (SIZE // len(line)))
+    began = process_time()
+    assert main(["lint", str(file), "-q"]) == 2
+    assert process_time() - began < SECONDS
+
+
 ALIKE = """\
 ---
 apiVersion: policy/v1

@@ -108,6 +108,8 @@ PATCHES = {
     "elsewhere/image.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
     "spec: {template: {spec: {containers: [{name: web, resources: {limits: {cpu: 1}}}]}}}\n",
     "elsewhere/gone.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {$patch: delete}\n",
+    "elsewhere/sidecar.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    "spec: {template: {spec: {containers: [{name: proxy, image: proxy}, {name: web, args: [a]}]}}}\n",
 }
 
 
@@ -117,10 +119,68 @@ def test_patches_are_no_workloads(lint: Lint) -> None:
     assert passed_over(report)["patches of Kustomize"] == [
         "elsewhere/gone.yaml",
         "elsewhere/image.yaml",
+        "elsewhere/sidecar.yaml",
         "prod/more.yaml",
         "prod/pod.yaml",
         "prod/replicas.yaml",
     ]
+
+
+def test_values_that_have_a_kind_are_no_object(lint: Lint) -> None:
+    code, report, _ = lint({"values.yaml": "kind: Deployment\nreplicas: 2\nnodeSelector: {}\n", "web.yaml": WEB}, *API)
+    assert (code, report["checked"]) == (0, 1)
+    assert passed_over(report) == {"documents that are no Kubernetes objects": ["values.yaml"]}
+
+
+@pytest.mark.parametrize("text", ["{% raw %}\n" + WEB, WEB.replace("web}", "@NAME@}"), WEB + "  a: {PREFIX}.16\n"])
+def test_other_templates(lint: Lint, text: str) -> None:
+    code, report, _ = lint({"page.yaml": text, "web.yaml": WEB}, *API)
+    assert (code, passed_over(report)) == (0, {"templates": ["page.yaml"]})
+
+
+UNSELECTED = WEB.replace("  selector: {matchLabels: {app: web}}\n", "")
+LABELLED = {
+    "commonLabels": "resources: [../base]\ncommonLabels: {team: shop}\n",
+    "labels": "resources: [../base]\nlabels: [{pairs: {team: shop}, includeSelectors: true}]\n",
+}
+API = ("--select", "api-*")
+
+
+@pytest.mark.parametrize("how", LABELLED)
+def test_kustomize_adds_selectors(lint: Lint, how: str) -> None:
+    """A base may leave them to the overlay: Kustomize adds them to selectors and to the labels of pods."""
+    files = {
+        "base/web.yaml": UNSELECTED.replace("    metadata: {labels: {app: web}}\n", ""),
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "prod/kustomization.yaml": LABELLED[how],
+    }
+    code, report, _ = lint(files, *API)
+    assert (code, report["checked"]) == (0, 1)
+
+
+@pytest.mark.parametrize("labels", ["", "labels: [{pairs: {team: shop}}]\n"], ids=["none", "not to selectors"])
+def test_a_selector_that_nobody_adds_is_missed(lint: Lint, labels: str) -> None:
+    code, report, _ = lint({"web.yaml": UNSELECTED, "kustomization.yaml": "resources: [web.yaml]\n" + labels}, *API)
+    assert (code, [f["message"] for f in report["findings"]]) == (1, ["spec.selector: Required value"])
+
+
+def test_the_selector_of_a_daemon_set_is_missed(lint: Lint) -> None:
+    """The API says it in other words. Upstream: ValidateDaemonSetSpec."""
+    _, report, _ = lint({"web.yaml": UNSELECTED.replace("Deployment", "DaemonSet")}, *API)
+    assert [f["path"] for f in report["findings"]] == ["spec.template.metadata.labels"]
+
+
+def test_gone_versions_took_the_labels_for_a_selector(lint: Lint) -> None:
+    _, report, _ = lint({"web.yaml": UNSELECTED.replace("apps/v1", "extensions/v1beta1")}, *API)
+    assert [f["rule"] for f in report["findings"]] == ["api-version-removed"]
+
+
+def test_names_that_the_api_makes_are_not_missed(lint: Lint) -> None:
+    job = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a-}\nspec:\n  completions: 3\n"
+        "  completionMode: Indexed\n  template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}\n"
+    )
+    assert lint({"job.yaml": job}, *API)[0] == 0
 
 
 def test_nothing_is_called_empty_where_files_were_not_read(lint: Lint) -> None:

@@ -74,6 +74,12 @@ def test_anchors_and_merges() -> None:
     assert document.value["both"] == {"a": 1, "b": 2, "c": 4}
 
 
+def test_a_merge_key_may_be_tagged() -> None:
+    """Generators write it so. Upstream: isMerge in goyaml.v2/decode.go."""
+    (document,) = parse_yaml("base: &base {a: 1}\nfirst: {!!merge <<: *base, b: 2}", "file")
+    assert document.value["first"] == {"a": 1, "b": 2}
+
+
 def test_a_quoted_merge_key_is_a_key() -> None:
     (document,) = parse_yaml("'<<': {a: 1}", "file")
     assert document.value == {"<<": {"a": 1}}

@@ -114,7 +114,7 @@ def job(found: Workload, options: ValidationOptions) -> Found:
             yield required((*SPEC, "selector"))
         yield from label_selector(spec.selector, (*SPEC, "selector"))
         yield from _matching(spec)
-    if spec.completion_mode == "Indexed" and spec.completions and spec.completions > 0:
+    if spec.completion_mode == "Indexed" and spec.completions and spec.completions > 0 and name:
         last = f"{name}-{spec.completions - 1}"
         if names.dns_label(last):
             rule = f"will not able to create pod with invalid DNS label: {last}"

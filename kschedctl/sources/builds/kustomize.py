@@ -19,10 +19,9 @@ from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.builds.programs import output_of, program
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
 from kschedctl.sources.files import from_here
-from kschedctl.sources.kustomizations import folders_of, kustomization_file, listed, read_kustomization
+from kschedctl.sources.kustomizations import folders_of, kustomization_file, read_kustomization, referenced
 
 ORIGIN = "config.kubernetes.io/origin"
-_OTHERS = ("resources", "bases", "components")
 
 
 class BuildOrigins:
@@ -71,7 +70,7 @@ class KustomizeBuild:
             found.add(path)
             if file := kustomization_file(path):
                 found.add(file)
-                open_ += _referenced(path)
+                open_ += referenced(path)
         return frozenset(found)
 
     def objects(self) -> Iterator[BuiltObject]:
@@ -100,21 +99,10 @@ def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[Ku
     """
     command = program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in folders_of(files) if kustomization_file(folder)]
-    used = {path for folder in folders for path in _referenced(folder)}
+    used = {path for folder in folders for path in referenced(folder)}
     roots = [folder for folder in folders if folder not in used and not _is_component(folder)]
     command, origins = (*command, *["--enable-helm"] * with_helm), BuildOrigins()
     return [KustomizeBuild(folder, command, origins) for folder in roots]
-
-
-def _referenced(folder: str) -> Iterator[str]:
-    """The files and folders of this machine upon which a kustomization builds, as absolute paths."""
-    for document in read_kustomization(folder):
-        for key in _OTHERS:
-            for entry in listed(document, key):
-                if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
-                    path = os.path.abspath(os.path.join(folder, entry))
-                    if os.path.exists(path):
-                        yield path
 
 
 def _is_component(folder: str) -> bool:

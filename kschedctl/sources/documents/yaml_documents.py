@@ -41,7 +41,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     f"{_TAG}float": (float, int),
     f"{_TAG}null": type(None),
 }
-_STRINGS = (f"{_TAG}str", f"{_TAG}timestamp")
+_MERGES = f"{_TAG}merge"
+_TEXTS = (f"{_TAG}str", f"{_TAG}timestamp", _MERGES)
 _MERGE = object()
 _PLAIN_CONTAINERS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
@@ -104,13 +105,13 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         if event.implicit[0]:
             value = resolve(event.value)
-        elif event.tag is None or event.implicit[1] or event.tag in _STRINGS:
+        elif event.tag is None or event.implicit[1] or event.tag in _TEXTS:
             value = event.value
         else:
             value = self._tagged(event)
         if event.anchor:
             self.anchors[event.anchor] = value, 1
-        merge = event.value == "<<" and event.implicit[0]
+        merge = event.value == "<<" and (event.implicit[0] or event.tag == _MERGES)
         self._add(event, value, 1, merge)
 
     def _tagged(self, event: Any) -> Any:

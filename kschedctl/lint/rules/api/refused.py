@@ -21,7 +21,7 @@ from kschedctl.lint.rules import (
     spread_label_keys,
     tolerations,
 )
-from kschedctl.lint.subject import Problem, Subject
+from kschedctl.lint.subject import Path, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, typed_at
 from kschedctl.lint.world import World
 
@@ -37,6 +37,9 @@ PARTS = (
     tolerations.seconds_on_no_schedule,
 )
 """The rules that speak of a part of it, and explain that part."""
+_WITH_DEFAULT_SELECTOR = ("extensions/v1beta1", "apps/v1beta1")
+"""Versions, gone by now, that took the labels of the template for a selector."""
+_SELECTOR, _LABELS = ("spec", "selector"), ("spec", "template", "metadata", "labels")
 
 
 def refused(world: World) -> Iterator[Problem]:
@@ -60,8 +63,12 @@ def _problems(subject: Subject, world: World) -> Iterator[Problem]:
     except InvalidFieldError as wrong:
         yield subject.problem(wrong.path, str(wrong))
         return
-    for error in _errors(subject.kind, found, world):
-        yield subject.problem(error.field, str(error))
+    errors = _errors(subject.kind, found, world)
+    faulty = {error.field for error in errors}
+    aside: set[Path] = {_LABELS} if _SELECTOR in faulty else set()  # what is missing matches nothing: one fault
+    if subject.document.get("apiVersion") in _WITH_DEFAULT_SELECTOR:
+        aside = {_SELECTOR, _LABELS}
+    yield from (subject.problem(error.field, str(error)) for error in errors if error.field not in aside)
 
 
 def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:

@@ -1,1 +1,0 @@
-"""HTTP extenders: what kube-scheduler asks them, and what it makes of their answers."""
