@@ -41,7 +41,10 @@ def controller_of(metadata: ObjectMeta | PodMeta) -> OwnerReference | None:
 
     Upstream: GetControllerOfNoCopy in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go (v1.36).
     """
-    return next((owner for owner in metadata.owner_references if owner.controller), None)
+    for owner in metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def owner_of(pod: Pod) -> Owner:

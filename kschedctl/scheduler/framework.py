@@ -36,6 +36,9 @@ class Code(StrEnum):
     PENDING = "Pending"
 
 
+REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
+
+
 class PluginError(Exception):
     """A plugin's answer with code Error: the cycle cannot go on. ``str()`` is upstream's wording."""
 
@@ -49,7 +52,7 @@ class Status:
 
     @property
     def rejected(self) -> bool:
-        return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+        return self.code in REJECTIONS
 
 
 SUCCESS = Status()

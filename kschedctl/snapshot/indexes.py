@@ -5,8 +5,7 @@ Objects never change, nor do tuples of them: what was derived from some tuples h
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import is_
 from typing import Any, Protocol, TypeVar
 
@@ -41,8 +40,8 @@ class Indexes:
 class Maintained(Protocol):
     """Something derived that is kept up to date while objects of a fork are replaced."""
 
-    def replaced(self, kind: str, found: Struct) -> None:
-        """An object came into the place of the one of its name."""
+    def replaced(self, found: Any) -> None:
+        """An object, of a kind that it follows, came into the place of the one of its name."""
 
 
 F = TypeVar("F", bound=Maintained)
@@ -58,8 +57,9 @@ class ClusterObjects:
         self._cluster, self._indexes = cluster, indexes
         self._replaced: dict[str, list[Struct]] = {}
         self._followers: dict[Hashable, Any] = {}
-        self.replacements: Counter[str] = Counter()
-        """How many objects of each kind were replaced so far."""
+        self._told: dict[str, list[Maintained]] = {}
+        self.replaced = 0
+        """How many objects were replaced so far."""
 
     @property
     def cluster(self) -> Cluster:
@@ -84,21 +84,23 @@ class ClusterObjects:
         read = tuple(map(self.of, kinds))
         return self._indexes.get(key, (*read, *of), lambda: make(*read))
 
-    def follow(self, key: Hashable, make: Callable[[], F]) -> F:
-        """What ``make`` derives from the objects as they are now, told of every object that is replaced later."""
-        if key not in self._followers:
-            self._followers[key] = make()
-        found: F = self._followers[key]
+    def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
+        """What ``make`` derives from the objects as they are now, told of what replaces one of these kinds."""
+        found: F | None = self._followers.get(key)
+        if found is None:
+            found = self._followers[key] = make()
+            for kind in kinds:
+                self._told.setdefault(kind, []).append(found)
         return found
 
-    def replace(self, objects: Mapping[str, Iterable[Struct]]) -> None:
+    def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
         """Put these objects in the place of those of their kind and name; those that are new are added."""
         for kind, found in objects.items():
-            for each in found:
-                self._replaced.setdefault(kind, []).append(each)
-                self.replacements[kind] += 1
-                for follower in self._followers.values():
-                    follower.replaced(kind, each)
+            self._replaced.setdefault(kind, []).extend(found)
+            self.replaced += len(found)
+            for follower in self._told.get(kind, ()):
+                for each in found:
+                    follower.replaced(each)
 
     def fork(self) -> ClusterObjects:
         """The same objects, which can be replaced without an effect on these."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
-from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec
+from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm
 from kschedctl.api.pod_requests import Options, Quantities, is_sidecar, pod_level_requests_set, pod_requests
 from kschedctl.api.quantity import INT64_MAX, Quantity, QuantityError, parse
 from kschedctl.errors import InputError
@@ -75,12 +75,8 @@ class PodInfo:
     """
 
     def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
-        self.pod, self.options, self.number = pod, options, number
+        self.pod, self.spec, self.options, self.number = pod, pod.spec, options, number
         self.alike = number if alike is None else alike
-
-    @property
-    def spec(self) -> PodSpec:
-        return self.pod.spec
 
     @property
     def namespace(self) -> str:

@@ -5,11 +5,11 @@ Upstream: plugins/dynamicresources/allocateddevices.go and structured/schedulera
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kschedctl.api.objects import ResourceClaim, Struct
+from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.quantity import Quantity, parse
 
 DeviceId = tuple[str, str, str]
@@ -31,29 +31,34 @@ class AllocatedState:
         """Whether anybody has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
+    def free(self, device: DeviceId) -> None:
+        """Nobody has the device any more."""
+        self.dedicated.discard(device)
+        self.shared.discard(device)
+        self.consumed.pop(device, None)
+
     def mark(self, device: DeviceId) -> object:
         """What of the state matters for this device, in a form to compare; None for a device that nobody has."""
-        if not self.holds(device):
+        dedicated, shared, amounts = device in self.dedicated, device in self.shared, self.consumed.get(device)
+        if not (dedicated or shared or amounts is not None):
             return None
-        amounts = self.consumed.get(device)
         consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items())) if amounts else ()
-        return device in self.dedicated, device in self.shared, consumed
+        return dedicated, shared, consumed
 
 
 class Holding(NamedTuple):
     """A device that a claim has, ``shared`` with others, and what it consumes of it then."""
 
     device: DeviceId
-    shared: bool
-    consumed: Quantities
+    shared: bool = False
+    consumed: Quantities | None = None
 
 
 class Claims:
     """The ResourceClaims of a fork ``by_name``, ``namespace/name``, and what they hold, kept up to date.
 
-    ``marks``: by pool, a number for each device that anybody has, the same for equal marks. ``changed``: the pools of
-    the devices that were taken or freed since, in order. Without ``shares`` (DRAConsumableCapacity) each claim takes
-    its whole device.
+    ``marks``: by pool, a number for each device that anybody has, the same for equal marks. Without ``shares``
+    (DRAConsumableCapacity) each claim takes its whole device.
     """
 
     def __init__(self, claims: Iterable[ResourceClaim], shares: bool) -> None:
@@ -62,12 +67,9 @@ class Claims:
         self.state = AllocatedState()
         self.marks: dict[PoolId, dict[DeviceId, int]] = {}
         self._mark_numbers: dict[object, int] = {}
-        self.changed: list[PoolId] = []
         self._holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = {}
         for claim in claims:
-            self._take(f"{claim.metadata.namespace}/{claim.metadata.name}", claim)
-        for device in self._holders:
-            self._tell(device)
+            self.replaced(claim)
 
     def copy(self) -> Claims:
         """One that goes its own way."""
@@ -80,62 +82,46 @@ class Claims:
         other._holders, other._mark_numbers = dict(self._holders), dict(self._mark_numbers)
         return other
 
-    def replaced(self, kind: str, found: Struct) -> None:
-        """A claim came into the place of the one of its name."""
-        if isinstance(found, ResourceClaim):
-            name = f"{found.metadata.namespace}/{found.metadata.name}"
-            devices = dict.fromkeys((*self._leave(name), *self._take(name, found)))
-            for device in devices:
-                self._tell(device)
-            self.changed.extend([device[:2] for device in devices])
-
-    def _take(self, name: str, claim: ResourceClaim) -> list[DeviceId]:
-        """Note what a claim holds."""
-        self.by_name[name] = claim
-        found = list(holdings(claim, self.shares))
-        for holding in found:
+    def replaced(self, claim: ResourceClaim) -> Iterable[DeviceId]:
+        """A claim came into the place of the one of its name: the devices that one of the two has."""
+        name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        before, self.by_name[name] = self.by_name.get(name), claim
+        devices: dict[DeviceId, None] = {}
+        for holding in holdings(before, self.shares) if before else ():
+            self._holders[holding.device] = tuple([each for each in self._holders[holding.device] if each[0] != name])
+            devices[holding.device] = None
+        for holding in holdings(claim, self.shares):
             self._holders[holding.device] = (*self._holders.get(holding.device, ()), (name, holding))
-        return [holding.device for holding in found]
-
-    def _leave(self, name: str) -> list[DeviceId]:
-        """Forget whatever the claim of this name held."""
-        before = self.by_name.get(name)
-        if before is None or before.status.allocation is None:
-            return []
-        devices = [holding.device for holding in holdings(before, self.shares)]
+            devices[holding.device] = None
         for device in devices:
-            self._holders[device] = tuple(each for each in self._holders[device] if each[0] != name)
+            self._tell(device)
         return devices
 
     def _tell(self, device: DeviceId) -> None:
         """Say of a device in the state what its holders make of it."""
-        state, holders = self.state, self._holders[device]
-        state.dedicated.discard(device)
-        state.shared.discard(device)
-        state.consumed.pop(device, None)
+        state, marks, holders = self.state, self.marks.setdefault(device[:2], {}), self._holders[device]
+        if marks.pop(device, None) is not None:
+            state.free(device)
         for _, holding in holders:
             (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:
                 add(state.consumed.setdefault(device, {}), holding.consumed)
-        marks = self.marks.setdefault(device[:2], {})
         if holders:
             marks[device] = self._mark_numbers.setdefault(state.mark(device), len(self._mark_numbers))
-        else:
-            marks.pop(device, None)
 
 
 def holdings(claim: ResourceClaim, shares: bool) -> Iterator[Holding]:
     """The devices that a claim has allocated; those that it accesses as an administrator are not taken."""
-    for result in claim.status.allocation.devices.results if claim.status.allocation else ():
+    allocation = claim.status.allocation
+    for result in allocation.devices.results if allocation else ():
         if result.admin_access:
             continue
-        shared = shares and result.share_id is not None
-        consumed: Mapping[str, object] = result.consumed_capacity if shared and result.consumed_capacity else {}
-        yield Holding(
-            (result.driver, result.pool, result.device),
-            shared,
-            {name: parse(str(amount)) for name, amount in consumed.items()},
-        )
+        device = result.driver, result.pool, result.device
+        if shares and result.share_id is not None:
+            capacity = result.consumed_capacity or {}
+            yield Holding(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
+        else:
+            yield Holding(device)
 
 
 def add(total: Quantities, more: Quantities) -> None:

@@ -7,7 +7,6 @@ plugins/dynamicresources/{dynamicresources,claims}.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,16 +41,12 @@ class ClaimError(Exception):
     """Why the pod cannot be scheduled with its claims as they are, in upstream's words."""
 
 
-@dataclass(frozen=True)
 class PodClaims:
     """The pod's claims in order: its own, then the one that stands for its extended resources, if there is one."""
 
-    own: tuple[ResourceClaim, ...]
-    extended: ResourceClaim | None = None
-
-    @property
-    def all(self) -> tuple[ResourceClaim, ...]:
-        return (*self.own, *((self.extended,) if self.extended else ()))
+    def __init__(self, own: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
+        self.own, self.extended = own, extended
+        self.all = own if extended is None else (*own, extended)
 
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -26,15 +25,13 @@ from kschedctl.scheduler.dynamic_resources.allocator import (
 )
 from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
 from kschedctl.scheduler.dynamic_resources.diagnosis import diagnose
-from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, device_requests
+from kschedctl.scheduler.dynamic_resources.extended_resources import device_requests
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.dynamic_resources.results import allocation_result
 from kschedctl.scheduler.facts import AnyFact, ClaimsUnusable, DeviceSearchFailed, ResourceNotOffered, UnusableClaim
 from kschedctl.scheduler.framework import Code, PluginError
 from kschedctl.snapshot.fork import make_room
-
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 OUTCOMES_KEPT = 4096
 MAX_ALTERNATIVES = 8
@@ -74,7 +71,8 @@ class HeldClaim(NamedTuple):
 class Evaluation:
     """``held``: the claims that are allocated, by their position among all.
 
-    ``resources``: the extended resources that the pod requests.
+    ``resources``: the extended resources that the pod requests. ``like``: equal for pods whose claims ask for the same;
+    None where that is not known, or some are allocated already.
     """
 
     inventory: Inventory
@@ -82,6 +80,7 @@ class Evaluation:
     claims: PodClaims
     held: Mapping[int, HeldClaim]
     resources: tuple[str, ...] = ()
+    like: Hashable = None
 
     @property
     def outcomes(self) -> list[DeviceVerdict]:
@@ -89,28 +88,13 @@ class Evaluation:
         return self._by_itself if self.answers is None else self.answers.outcomes
 
     @cached_property
-    def like(self) -> Hashable:
-        """Equal for pods whose claims ask for the same; None where claims are allocated already."""
-        own, extended = self.claims.own, self.claims.extended
-        named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-        if named or self.held or not (own or self.resources):
-            return None
-        return tuple(map(self.inventory.wanted, own)), extended is not None, self.resources, self._requested()
-
-    @cached_property
     def answers(self) -> NodeAnswers | None:
         """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
         if self.like is None:
             return None
-        found = self.inventory.answers(self.like, lambda: NodeAnswers(self))
-        return None if found.brought_up().failing else found
-
-    def _requested(self) -> bytes:
-        """Which containers request how much, where that decides which devices the pod needs."""
-        if not self.resources:
-            return b""
-        containers = (*self.pod.spec.init_containers, *self.pod.spec.containers)
-        return _encode([(c.name, c.restart_policy, c.resources.requests) for c in containers])
+        found = self.inventory.answers.get(self.like, lambda: NodeAnswers(self))
+        found.bring_up()
+        return None if found.failing else found
 
     @cached_property
     def _by_itself(self) -> list[DeviceVerdict]:
@@ -161,18 +145,23 @@ class Evaluation:
         if row == outcome.row:
             return outcome.allocation or ()
         there, here = self.inventory.visible.devices_of(outcome.row), self.inventory.visible.devices_of(row)
-
-        def moved(result: Result) -> Result:
-            request, device, consumed, shared = result
-            return Result(request, here[there.index(device)], consumed, shared)
-
-        return tuple([tuple(map(moved, results)) for results in outcome.allocation or ()])
+        return tuple(
+            [
+                tuple([Result(r.request, here[there.index(r.device)], r.consumed, r.shared) for r in results])
+                for results in outcome.allocation or ()
+            ]
+        )
 
     def scores(self, rows: Rows) -> Scores:
         """(F,): the earlier the alternatives that were chosen, the higher."""
-        if all(request.exactly is not None for claim in self.claims.all for request in claim.spec.devices.requests):
+        example = self if self.answers is None else self.answers.example
+        if not example.has_alternatives:
             return np.zeros(len(rows), np.int64)
         return np.array([self._score(row) for row in rows.tolist()], np.int64)
+
+    @cached_property
+    def has_alternatives(self) -> bool:
+        return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score(self, row: int) -> int:
         outcome = self.outcomes[row]
@@ -276,18 +265,17 @@ class NodeAnswers:
         self.outcomes = [NOTHING_TO_ALLOCATE] * len(example.inventory.nodes)
         self._known: dict[object, DeviceVerdict] = {}
         self._refused: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
-        self._seen = len(example.inventory.reservations.changed)
+        self._seen = len(example.inventory.changed)
         self._ask(range(len(self.outcomes)))
 
-    def brought_up(self) -> NodeAnswers:
-        """With the nodes asked anew whose devices changed."""
-        changed = self.example.inventory.reservations.changed
+    def bring_up(self) -> None:
+        """Ask the nodes anew whose devices changed."""
+        changed = self.example.inventory.changed
         if self._seen < len(changed) and not self.failing:
             pools = dict.fromkeys(changed[self._seen :])
             self._seen = len(changed)
             for pool in pools:
                 self._ask(self.example.inventory.visible.rows(pool))
-        return self
 
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
         """The distinct refusals and the nodes (N,) that each is about."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec, Struct
+from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, Claims, PoolId
 from kschedctl.scheduler.dynamic_resources.claims import pod_claims
 from kschedctl.scheduler.dynamic_resources.devices import Devices
@@ -29,14 +29,31 @@ from kschedctl.snapshot.pod_info import PodInfo
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 ANSWERS_KEPT, FACTS_KEPT = 64, 4096
-"""What is said of every node, and what is small."""
 V = TypeVar("V")
+
+
+class Kept:
+    """What was made, each under a key; the oldest are dropped when there are enough."""
+
+    def __init__(self, most: int) -> None:
+        self._kept: dict[Hashable, Any] = {}
+        self._most = most
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        """What is kept under a key, made now if nothing is."""
+        found: V | None = self._kept.get(key)
+        if found is None:
+            make_room(self._kept, self._most)
+            found = self._kept[key] = make()
+        return found
 
 
 class Inventory:
     """The devices of a fork's nodes under some features. Raises AllocationError where slices cannot be read.
 
-    ``devices`` and ``visible`` are what slices, rules and nodes say; ``reservations`` is what claims hold of it now.
+    ``devices`` and ``visible`` are what slices, rules and nodes say; ``reservations`` is what claims hold of it now;
+    ``changed``: the pools of which devices were taken or freed since, in order. ``answers``: what is said of every node
+    to pods whose claims ask for the same; ``facts``: what these have in common whatever is allocated.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -55,21 +72,20 @@ class Inventory:
         shares = features.consumable_capacity
         known = self.objects.index((Claims, shares), lambda claims: Claims(claims, shares), "ResourceClaim")
         self.reservations = known.copy()
+        self.changed: list[PoolId] = []
         self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
-        self._answers: dict[Hashable, Any] = {}
-        self._facts: dict[Hashable, Any] = {}
+        self.answers, self.facts = Kept(ANSWERS_KEPT), Kept(FACTS_KEPT)
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
         self._held: dict[PoolId, dict[Pool, object]] = {}
 
-    def replaced(self, kind: str, found: Struct) -> None:
-        """An object of the fork was replaced."""
-        if kind == "ResourceClaim":
-            before = len(self.reservations.changed)
-            self.reservations.replaced(kind, found)
-            for pool in self.reservations.changed[before:]:
-                self._held.pop(pool, None)
-            self._latest = None
+    def replaced(self, found: ResourceClaim) -> None:
+        """A claim of the fork was replaced."""
+        self._latest = None
+        for device in self.reservations.replaced(found):
+            pool = device[:2]
+            self._held.pop(pool, None)
+            self.changed.append(pool)
 
     def claims_of(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
         """A pod's claims in order, kept for the latest pod until a claim changes. Raises ClaimError."""
@@ -84,14 +100,6 @@ class Inventory:
         if known is None:  # it is kept with its number, so that no other comes to have its id
             known = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
         return known[1]
-
-    def answers(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What is said of every node to pods whose claims ask for the same, for as long as the fork is there."""
-        return _made_once(self._answers, ANSWERS_KEPT, key, make)
-
-    def fact(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What pods or claims have in common that are alike, whatever is allocated."""
-        return _made_once(self._facts, FACTS_KEPT, key, make)
 
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:
@@ -130,20 +138,22 @@ class Inventory:
 
     def look(self, row: int) -> object:
         """Equal for nodes that see alike devices, with the same allocated of them."""
-        allocated = tuple([self._allocated(pool) for pool in self.visible.pools(row)])
-        return self.visible.look(row), allocated
+        return self.visible.look(row), tuple(map(self._allocated, self.visible.pools(row)))
 
     def _allocated(self, pool: Pool) -> object:
         """Kept until something of the pool is taken or freed."""
-        known = self._held.setdefault(pool.id, {})
-        if pool not in known:
-            known[pool] = self._marks(pool)
-        return known[pool]
+        known = self._held.get(pool.id)
+        if known is None:
+            known = self._held[pool.id] = {}
+        found = known.get(pool)
+        if found is None:
+            found = known[pool] = self._marks(pool)
+        return found
 
     def _marks(self, pool: Pool) -> object:
-        held = self.reservations.marks.get(pool.id, {})
-        marks = tuple(map(held.get, pool.device_ids))
-        return (marks, tuple(sorted(self.available(pool).items()))) if pool.counters else marks
+        held = self.reservations.marks.get(pool.id)
+        marks = tuple(map(held.get, pool.device_ids)) if held else None
+        return (marks, tuple(sorted(self.available(pool).items()))) if pool.counters else (marks,)
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """(N,): the nodes that a slice or device is for. Raises AllocationError."""
@@ -160,16 +170,7 @@ class Inventory:
 
 def inventory_of(view: Fork, features: Features) -> Inventory:
     """The fork's inventory, made on first use and shared by the plugins that look at devices."""
-    return view.objects.follow((Inventory, features), lambda: Inventory(view, features))
-
-
-def _made_once(kept: dict[Hashable, Any], most: int, key: Hashable, make: Callable[[], V]) -> V:
-    """What was made under a key; the oldest are dropped."""
-    if key not in kept:
-        make_room(kept, most)
-        kept[key] = make()
-    found: V = kept[key]
-    return found
+    return view.objects.follow((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
 
 
 def _by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:

@@ -5,16 +5,18 @@ Upstream: PreFilter in plugins/dynamicresources/dynamicresources.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import DeviceRequest, PodSpec, ResourceClaim
+from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import (
     ClaimError,
@@ -24,7 +26,7 @@ from kschedctl.scheduler.dynamic_resources.claims import (
     key,
 )
 from kschedctl.scheduler.dynamic_resources.evaluation import Evaluation, HeldClaim
-from kschedctl.scheduler.dynamic_resources.extended_resources import backed, empty_claim
+from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME, backed, empty_claim
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
 from kschedctl.scheduler.dynamic_resources.pod_groups import group_of
@@ -34,6 +36,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import matching
 from kschedctl.snapshot.pod_info import PodInfo
 
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
 HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
@@ -42,38 +46,56 @@ def claims_of(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceCl
     return inventory_of(view, features).claims_of(info)
 
 
+class DevicesWanted(NamedTuple):
+    """What pods alike ask for of whose claims the same are still to be allocated, of the same specs.
+
+    ``resources``: the extended resources that they request, if devices may stand for some of them; ``requested``: which
+    containers request how much then.
+    """
+
+    resources: tuple[str, ...]
+    requested: bytes
+
+
 def evaluation_of(info: PodInfo, view: Fork, features: Features, binding_timeout: float) -> Evaluation | None:
     """None for a pod that needs no devices. Raises ClaimError and PluginError."""
     inventory = inventory_of(view, features)
-    requests, extended = _backed_requests(info, inventory), None
     own = inventory.claims_of(info)
-    if requests:
-        extended = extended_resource_claim(info.pod, inventory.claims) or empty_claim(info.pod)
-    if inventory.features.workload_claims:
+    if features.workload_claims:
         group_of(info.pod, inventory)
-    if not own and extended is None:
+    wanted = tuple([None if claim.status.allocation else inventory.wanted(claim) for claim in own])
+    ask = partial(_devices_wanted, info, own, inventory)
+    asked = ask() if info.alike is None else inventory.facts.get((info.alike, wanted), ask)
+    if not own and not asked.resources:
         return None
+    extended = _extended_claim(info.pod, inventory) if asked.resources else None
     claims = PodClaims(own, extended)
+    held = {i: _held(each, inventory, binding_timeout) for i, each in enumerate(claims.all) if each.status.allocation}
+    named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
+    like = None if held or named else (wanted, asked)
+    return Evaluation(inventory, info.pod, claims, held, asked.resources, like)
+
+
+def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inventory) -> DevicesWanted:
+    """Raises ClaimError and PluginError where a claim cannot be allocated as far as its classes go."""
     for claim in own:
         if claim.status.allocation is None:
-            inventory.fact((_check, inventory.wanted(claim)), partial(_check, claim, inventory))
-    allocated = [(i, claim) for i, claim in enumerate(claims.all) if claim.status.allocation]
-    held = {i: _held(claim, inventory, binding_timeout) for i, claim in allocated}
-    resources = tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)])
-    return Evaluation(inventory, info.pod, claims, held, resources)
-
-
-def _backed_requests(info: PodInfo, inventory: Inventory) -> dict[str, int]:
-    """What a pod requests if devices may stand for some of it, nothing otherwise; the same for all that are alike."""
-    if info.alike is None:
-        return _of_backed(info, inventory)
-    return inventory.fact((_backed_requests, info.alike), partial(_of_backed, info, inventory))
-
-
-def _of_backed(info: PodInfo, inventory: Inventory) -> dict[str, int]:
+            _check(claim, inventory)
     classes = inventory.classes_by_resource
     requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
-    return requests if backed(requests, classes) else {}
+    if not backed(requests, classes):
+        return DevicesWanted((), b"")
+    containers = [
+        (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
+    ]
+    return DevicesWanted(
+        tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)]), _encode(containers)
+    )
+
+
+def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
+    """That of an earlier scheduling attempt, or the one that stands for it."""
+    return extended_resource_claim(pod, inventory.claims) or empty_claim(pod)
 
 
 def _named(spec: PodSpec) -> set[str]:
@@ -94,7 +116,7 @@ def _held(claim: ResourceClaim, inventory: Inventory, timeout: float) -> HeldCla
 
 
 def _check(claim: ResourceClaim, inventory: Inventory) -> None:
-    """Whether a claim can be allocated as far as its classes go. Raises ClaimError and PluginError."""
+    """Raises ClaimError and PluginError."""
     for request in claim.spec.devices.requests:
         for name, class_name in _class_names(claim, request, inventory.features):
             if not class_name:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import (
@@ -76,7 +77,7 @@ class Request:
     admin_access: bool | None = None
     capacity: Mapping[str, Quantity] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 

@@ -5,6 +5,8 @@ Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and c
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kschedctl.api.objects import (
     AllocationResult,
     DeviceAllocationResult,
@@ -34,7 +36,7 @@ def _device(result: Result, features: Features) -> DeviceRequestAllocationResult
         device=name,
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
-        consumed_capacity={name: str(amount) for name, amount in result.consumed.items()},
+        consumed_capacity={name: str(each) for name, each in result.consumed.items()} if result.consumed else {},
         binding_conditions=device.binding_conditions if conditions else (),
         binding_failure_conditions=device.binding_failure_conditions if conditions else (),
     )
@@ -48,14 +50,19 @@ def _node_selector(results: tuple[Result, ...], node: str) -> NodeSelector | Non
         spec, device = result.device.slice.spec, result.device.device
         holder = device if spec.per_device_node_selection else spec
         if holder.node_name is not None or device.binds_to_node:
-            here = SelectorRequirement("metadata.name", "In", (node,))
-            return NodeSelector((NodeSelectorTerm(match_fields=(here,)),))
+            return _itself(node)
         for term in holder.node_selector.node_selector_terms if holder.node_selector else ():
             _extend(fields, term.match_fields)
             _extend(expressions, term.match_expressions)
     if not (fields or expressions):
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+
+
+@lru_cache(maxsize=4096)
+def _itself(node: str) -> NodeSelector:
+    """One for all claims with devices on a node."""
+    return NodeSelector((NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),)),))
 
 
 def _extend(found: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:

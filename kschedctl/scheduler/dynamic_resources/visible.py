@@ -44,18 +44,20 @@ class VisibleDevices:
     def devices_of(self, row: int) -> tuple[PooledDevice, ...]:
         """All devices of its pools, in their order."""
         pools = self.pools(row)
-        if pools not in self._devices:
-            self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
-        return self._devices[pools]
+        found = self._devices.get(pools)
+        if found is None:
+            found = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
+        return found
 
     def rows(self, pool: PoolId) -> list[int]:
         """The rows of the nodes that may see something of a pool."""
-        if pool not in self._rows:
+        found = self._rows.get(pool)
+        if found is None:
             mask = np.zeros(len(self.nodes), np.bool_)
             for piece in self.devices.by_pool.get(pool, ()):
                 mask |= self._slice_mask(piece)
-            self._rows[pool] = np.flatnonzero(mask).tolist()
-        return self._rows[pool]
+            found = self._rows[pool] = np.flatnonzero(mask).tolist()
+        return found
 
     def look(self, row: int) -> int:
         """Equal for nodes that see alike devices."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
-from kschedctl.api.objects import PodDisruptionBudget, Struct
+from kschedctl.api.objects import PodDisruptionBudget
 from kschedctl.scheduler.preemption.candidates import Positions, turn
 from kschedctl.snapshot.fork import Fork
 
@@ -39,10 +39,9 @@ class Budgets:
         self._of: dict[int, tuple[str, ...]] = {}
         self._selecting: dict[int, tuple[str, ...]] = {}
 
-    def replaced(self, kind: str, found: Struct) -> None:
+    def replaced(self, found: PodDisruptionBudget) -> None:
         """Its status changed."""
-        if isinstance(found, PodDisruptionBudget):
-            self._budgets[key_of(found)] = found
+        self._budgets[key_of(found)] = found
 
     def of(self, position: Position) -> tuple[str, ...]:
         """The budgets that preemption heeds for a pod."""
@@ -147,7 +146,7 @@ class Budgets:
 
 def budgets(view: Fork) -> Budgets:
     """The budgets of a fork, made on first use."""
-    return view.objects.follow(Budgets, lambda: Budgets(view))
+    return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
 def key_of(pdb: PodDisruptionBudget) -> str:

@@ -91,7 +91,7 @@ class AlikePods:
             return rows, 0
         total = self._total(local, rows)
         if self.claims:
-            total += self.claims.scores(info, rows)
+            self.claims.add_scores(total, info, rows)
         self.tied = rows[np.flatnonzero(total == total.max())]
         return self.tied, len(rows)
 

@@ -64,27 +64,29 @@ class ClaimAnswers:
         )
         self._lasting = [each for each in asked if reads_of(each.plugin) is Reads.NODES]
         self._moving = [each for each in asked if reads_of(each.plugin) is not Reads.NODES]
-        self._latest: tuple[PodInfo, int, Bools] | None = None
+        self._latest: tuple[PodInfo, int, Bools | bool] | None = None
         self.before: dict[str, PreFilterResult] = {}
         pre_scores = _reading_claims(framework, "preScore", PreScorePlugin, info)
         scorers = _reading_claims(framework, "score", ScorePlugin, info)
         self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
-    def refused(self, info: PodInfo, nominated: Delta) -> Bools:
-        """(N,): the nodes that they refuse as pods and claims are now, or would with the nominated pods on theirs."""
+    def refused(self, info: PodInfo, nominated: Delta) -> Bools | bool:
+        """(N,): the nodes that they refuse as pods and claims are now, or would with the nominated pods on theirs; one
+        bool for all of them.
+        """
         refused = self._lastingly_refused(info)
         for asked in self._moving:
             refused = refused | self._ask(asked, info, nominated)
         return refused
 
-    def _lastingly_refused(self, info: PodInfo) -> Bools:
+    def _lastingly_refused(self, info: PodInfo) -> Bools | bool:
         """What no pod changes, kept for the latest pod until a claim changes."""
-        seen = sum(map(self.view.objects.replacements.__getitem__, RESERVED_KINDS))
+        seen = self.view.objects.replaced
         if self._latest is None or self._latest[0] is not info or self._latest[1] != seen:
             self.before = {}
-            refused = np.zeros(len(self.view.nodes), np.bool_)
+            refused: Bools | bool = False
             for asked in self._lasting:
-                refused |= self._ask(asked, info)
+                refused = refused | self._ask(asked, info)
             self._latest = info, seen, refused
         return self._latest[2]
 
@@ -101,9 +103,8 @@ class ClaimAnswers:
         before = self.before[asked.plugin.name] = asked.before(info, self.view)
         return now_refused(asked, before, info, self.view, nominated)
 
-    def scores(self, info: PodInfo, rows: Rows) -> Scores:
-        """(F,): what they score the feasible rows, weighted and added up; but for what all rows have in common."""
-        total = np.zeros(len(rows), np.int64)
+    def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
+        """Add to the total (F,) what they score the feasible rows, weighted; but for what all rows have in common."""
         for plugin, prepare in self._scorers:
             if prepare is None:
                 state = self.before.get(plugin.name, NOTHING_SAID).state
@@ -115,7 +116,6 @@ class ClaimAnswers:
             scores = plugin.score(info, self.view, state, rows)
             if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
-        return total
 
 
 class Refusing(NamedTuple):
@@ -156,7 +156,7 @@ def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: F
     if not asked.filters:
         return elsewhere
     refused = union(asked.plugin, info, view, before.state)
-    if nominated:
+    if nominated is not NO_CHANGE:
         refused[nominated.node] |= union(asked.plugin, info, view, before.state, nominated)[nominated.node]
     return refused if before.node_names is None else refused | elsewhere
 

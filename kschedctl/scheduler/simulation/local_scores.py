@@ -72,13 +72,13 @@ class LocalScores:
         self.seen = len(view.trail)
         self._crowded: dict[int, Crowded] = {}
         self._devices = has_backed_resources(info, view)
-        self._claims = view.objects.replacements["ResourceClaim"]
+        self._replaced = view.objects.replaced
         self._set(view.nodes.rows, self._compute(view.nodes.rows))
 
     @property
     def outdated(self) -> bool:
         """Devices that count as resources of nodes were taken or freed."""
-        return self._devices and self._claims != self.view.objects.replacements["ResourceClaim"]
+        return self._devices and self._replaced != self.view.objects.replaced
 
     def bring_up(self, tied: Rows) -> None:
         """Take in what moved: such a pod that came is known ahead, all other changed nodes are computed.

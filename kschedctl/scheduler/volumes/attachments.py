@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts
-from kschedctl.api.objects import PersistentVolumeClaim, Struct, Volume
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Volume
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.volumes.csi_migration import (
     BY_NAME,
@@ -209,10 +209,9 @@ class Latest:
         self.listers, self.of_pod = listers(view), of_pod
         self.volumes = _shared(view, of_pod)
 
-    def replaced(self, kind: str, found: Struct) -> None:
+    def replaced(self, found: PersistentVolumeClaim | PersistentVolume) -> None:
         """Another volume may be meant."""
-        if kind in ("PersistentVolumeClaim", "PersistentVolume"):
-            self.volumes = AttachedVolumes(self.listers, self.of_pod)
+        self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
 def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
@@ -228,7 +227,8 @@ def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
 
 def node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = csi_volumes) -> NodeAttachments:
     """What is attached to each node of a fork under a hypothesis."""
-    latest = view.objects.follow((Latest, of_pod), lambda: Latest(view, of_pod))
+    kinds = ("PersistentVolumeClaim", "PersistentVolume")
+    latest = view.objects.follow((Latest, of_pod), lambda: Latest(view, of_pod), *kinds)
     return latest.volumes.on_nodes(view, delta)
 
 

@@ -23,7 +23,6 @@ from kschedctl.api.objects import (
     Pod,
     Resources,
     StorageClass,
-    Struct,
     Volume,
     VolumeAttachment,
 )
@@ -108,11 +107,11 @@ class Listers:
         """Whether the scheduler takes the plugin's volumes for those of its CSI driver, where nodes do so too."""
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
-    def replaced(self, kind: str, found: Struct) -> None:
+    def replaced(self, found: PersistentVolumeClaim | PersistentVolume) -> None:
         """A claim or a volume came into the place of the one of its name."""
         if isinstance(found, PersistentVolumeClaim):
             self.claims[found.metadata.namespace, found.metadata.name] = found
-        elif isinstance(found, PersistentVolume):
+        else:
             before = self.volumes.get(found.metadata.name)
             self.volumes[found.metadata.name] = found
             self._replace_in_class(before, found)
@@ -174,7 +173,10 @@ class Listers:
 
 def listers(view: Fork) -> Listers:
     """The listers of a fork, made on first use."""
-    return view.objects.follow(Listers, lambda: Listers(view.objects, view.nodes, view.settings.migrates_portworx))
+    migrates = view.settings.migrates_portworx
+    return view.objects.follow(
+        Listers, lambda: Listers(view.objects, view.nodes, migrates), "PersistentVolumeClaim", "PersistentVolume"
+    )
 
 
 def _by_name(objects: Iterable[Any]) -> dict[str, Any]:
