@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 _USER = re.compile(r"://[^/\s]*@")
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 
 def without_user(text: str) -> str:
@@ -22,6 +23,15 @@ def without_user(text: str) -> str:
     'https://example.com/path: not found'
     """
     return _USER.sub("://", text)
+
+
+def shown_url(text: str) -> str:
+    """A URL, or a text with URLs, without users, queries and fragments.
+
+    >>> shown_url("https://me:hunter2@extender.example/path?token=abc")
+    'https://extender.example/path'
+    """
+    return _QUERY.sub(r"\1", without_user(text))
 
 
 class KschedctlError(Exception):

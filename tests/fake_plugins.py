@@ -5,7 +5,7 @@ Upstream: pkg/scheduler/testing/framework/fake_plugins.go and pkg/scheduler/sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import NEWEST, KubeVersion
+from kschedctl.scheduler.extenders.extender import HTTPExtender
 from kschedctl.scheduler.framework import SKIP, Code, PluginError, PreFilterResult, PreScoreResult, Rejection, Status
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -28,6 +29,7 @@ class FakeFramework:
 
     plugins: Mapping[str, list[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
+    extenders: Sequence[HTTPExtender] = ()
     release: KubeVersion = NEWEST
 
     @property

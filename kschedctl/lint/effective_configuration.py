@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.errors import shown_url
 from kschedctl.lint.configuration_faults import load, of_other_versions
 from kschedctl.lint.subject import path_text
 from kschedctl.reports.configuration import (
@@ -18,7 +19,7 @@ from kschedctl.reports.configuration import (
 )
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
-from kschedctl.scheduler.configuration.secrets import shown_url, without_secrets
+from kschedctl.scheduler.configuration.secrets import without_secrets
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
 
 RUN_ORDER = (

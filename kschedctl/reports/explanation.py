@@ -30,6 +30,30 @@ class FirstFailReport(Document, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
+class ExtenderCallReport(Document, frozen=True):
+    """A call of the extender at a URL: about which ``nodes``; ``full``: they were sent whole, not by name."""
+
+    extender: str
+    verb: str
+    nodes: tuple[str, ...]
+    full: bool = False
+
+
+class ExtenderErrorReport(Document, frozen=True):
+    """Why a call gave no answer that counts: kube-scheduler's words, or why the answer is not known."""
+
+    extender: str
+    verb: str
+    error: str
+
+
+class PostFilterReport(Document, frozen=True):
+    """What the PostFilter plugins answer together, in the name of one of them, and the node that they nominate."""
+
+    status: FirstFailReport
+    nominated: str = ""
+
+
 class NearestMiss(Document, frozen=True):
     """The node that lacks least of what a reason is about; ``fact`` puts the ``fact_data`` into words."""
 
@@ -193,6 +217,11 @@ class Explanation(Document, frozen=True):
     ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
     of them cannot exist; both only where they were asked for.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
+    ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
+    the URLs of the configuration's extenders as they are called; ``calls``: what those were asked; then ``diagnosis``
+    has of each node what kube-scheduler's diagnosis says, also in their words (without a plugin); of each of them by
+    URL ``extender_refusals`` has what it says of nodes, ``extender_scores`` what it adds to the total.
+    ``preemption`` is before they have their say, ``post_filter`` after it.
     """
 
     pod: str
@@ -227,6 +256,14 @@ class Explanation(Document, frozen=True):
     volumes: dict[str, VolumesReport] = {}
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     preemption: PreemptionReport | None = None
+    post_filter: PostFilterReport | None = None
+    unschedulable_plugins: tuple[str, ...] = ()
+    extender_order: tuple[str, ...] = ()
+    calls: tuple[ExtenderCallReport, ...] = ()
+    diagnosis: dict[str, FirstFailReport] = {}
+    extender_errors: tuple[ExtenderErrorReport, ...] = ()
+    extender_refusals: dict[str, dict[str, str]] = {}
+    extender_scores: dict[str, dict[str, int]] = {}
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"

@@ -21,6 +21,7 @@ SUBJECTS: Mapping[str, str] = {
     "ResourceSlice": "devices",
     "PriorityClass": "priority classes",
     "PodDisruptionBudget": "disruption budgets",
+    "Extender": "extenders",
 }
 """What people call the objects of a kind, where the kind says it less well."""
 

@@ -1,4 +1,4 @@
-"""One scheduling cycle: PreEnqueue, PreFilter, Filter, PreScore, Score, NormalizeScore, weights, choice of the host.
+"""One scheduling cycle: PreEnqueue, PreFilter, Filter, extenders, scores, choice of the host.
 
 Upstream: pkg/scheduler/schedule_one.go and pkg/scheduler/framework/runtime/framework.go (v1.36). Where upstream stops
 at the first refusal, the cycle goes on, so that all of a node's refusals are known; ``Cycle`` keeps both.
@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.scheduler.extenders.consultation import Consultation
+from kschedctl.scheduler.extenders.extender import NAME as EXTENDERS
+from kschedctl.scheduler.extenders.extender import NOTHING_OFFERED, HTTPExtender, Offered
 from kschedctl.scheduler.framework import (
-    MAX_NODE_SCORE,
     SUCCESS,
     Code,
     FilterPlugin,
@@ -27,14 +30,12 @@ from kschedctl.scheduler.framework import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
-    PreScorePlugin,
-    PreScoreResult,
     Reads,
-    ScorePlugin,
     Status,
     offers,
     reads_of,
 )
+from kschedctl.scheduler.scoring import ScoreOutcome, run_score
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -56,6 +57,9 @@ class FrameworkLike(Protocol):
 
     @property
     def release(self) -> KubeVersion: ...
+
+    @property
+    def extenders(self) -> Sequence[HTTPExtender]: ...
 
     def at(self, point: str) -> list[Plugin]: ...
 
@@ -127,33 +131,12 @@ class FilterOutcome:
 
 
 @dataclass(frozen=True)
-class ScoreOutcome:
-    """Scores of the F feasible rows, by plugin in order; a plugin that does not score this pod is not there."""
-
-    rows: Rows
-    raw: Mapping[str, Scores] = field(default_factory=dict)
-    normalized: Mapping[str, Scores] = field(default_factory=dict)
-    weighted: Mapping[str, Scores] = field(default_factory=dict)
-    base: int = 0
-
-    @cached_property
-    def total(self) -> Scores:
-        """(F,): the weighted scores added up, from ``base``: 1 in a profile without any Score plugin."""
-        total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values()], axis=0)
-        return total
-
-    @cached_property
-    def best(self) -> Rows:
-        """The rows that share the highest total: the scheduler picks one of them at random."""
-        return self.rows[self.total == self.total.max()] if len(self.rows) else self.rows
-
-
-@dataclass(frozen=True)
 class Cycle:
-    """All that one cycle found. ``error``: a plugin failed, and the cycle ended there.
+    """All that one cycle found. ``error``: a plugin or an extender failed, and the cycle ended there.
 
     ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis. Among them
     is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
+    ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked.
     """
 
     info: PodInfo
@@ -164,9 +147,15 @@ class Cycle:
     filter: FilterOutcome
     considered: Bools
     promised: int | None
-    feasible: Rows
+    passed: Offered
     scores: ScoreOutcome
+    consultation: Consultation
     error: str | None = None
+
+    @property
+    def feasible(self) -> Rows:
+        """The rows that passed; nodes that an extender made up are none of them."""
+        return self.passed.rows[self.passed.rows >= 0]
 
     @property
     def gated(self) -> bool:
@@ -174,10 +163,35 @@ class Cycle:
 
     @property
     def schedulable(self) -> bool:
-        return self.error is None and len(self.feasible) > 0
+        return self.error is None and len(self.passed.rows) > 0
+
+    @cached_property
+    def told(self) -> dict[Row, Status]:
+        """What the diagnosis says of nodes in the words of extenders."""
+        index = self.view.nodes.index
+        return {index[name]: status for name, status in self.consultation.statuses.items() if name in index}
+
+    @property
+    def dropped(self) -> Bools:
+        """(N,): the nodes that extenders left out without a word."""
+        dropped = self.considered & self.filter.passing
+        dropped[[*self.feasible.tolist(), *self.told]] = False
+        return dropped
+
+    @property
+    def unschedulable_plugins(self) -> frozenset[str]:
+        """What the diagnosis names as having refused the pod: plugins, and the extenders together."""
+        status, by = self.pre_filter.status, self.pre_filter.plugin
+        if status.rejected and by:
+            narrowed = self.pre_filter.narrowed_by if status.code is Code.UNSCHEDULABLE else ()
+            return frozenset((by, *narrowed))
+        refusing = (plugin for plugin, _, mine in self.filter.reported() if (mine & self.considered).any())
+        return frozenset(refusing).union(self.pre_filter.narrowed_by, (EXTENDERS,) * self.consultation.narrowed)
 
     def status(self, row: int) -> Status:
         """What the framework's diagnosis says of a node: Success, its refusal, or the status of those not looked at."""
+        if row in self.told:
+            return self.told[Row(row)]
         if not self.considered[row]:
             return self.absent_status()
         return SUCCESS if self.filter.passing[row] else self.filter.first_fail(row)[1]
@@ -194,7 +208,7 @@ class Cycle:
 
 
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
-    """Replay a cycle for a pod. Errors of plugins end up in ``Cycle.error``, as upstream words them."""
+    """Replay a cycle for a pod. Errors of plugins and extenders end up in ``Cycle.error``, as upstream words them."""
     queue = _run_pre_enqueue(framework.at("preEnqueue"), info, view)
     error = None
     pre_filter = PreFilterOutcome({})
@@ -205,17 +219,21 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
     promised = view.nodes.index.get(info.pod.status.nominated_node_name)
-    rows = np.empty(0, np.int64)
-    scores = ScoreOutcome(rows)
+    consultation = Consultation(framework.extenders, info.pod, framework.release)
+    passed = NOTHING_OFFERED
+    scores = ScoreOutcome(passed.rows)
     if error is None:
         try:
             outcome = Filtering.of(framework, pre_filter, info, view).judge()
             considered = _considered(pre_filter, promised, view)
-            rows = _feasible(outcome, considered, promised)
-            scores = run_score(framework, pre_filter, info, view, rows)
+            passed = _passed(outcome, considered, promised, consultation, view)
+            scores = run_score(framework, pre_filter.results, info, view, passed)
+            scores = replace(scores, extended=tuple(consultation.prioritize(view, passed)))
         except PluginError as failure:
             error = str(failure)
-    return Cycle(info, view, framework, queue, pre_filter, outcome, considered, promised, rows, scores, error)
+    return Cycle(
+        info, view, framework, queue, pre_filter, outcome, considered, promised, passed, scores, consultation, error
+    )
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> dict[str, Status]:
@@ -346,13 +364,21 @@ def selected_by_name(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
     return np.array([name in names for name in view.nodes.names], np.bool_)
 
 
-def _feasible(outcome: FilterOutcome, considered: Bools, promised: int | None) -> Rows:
-    """The rows that pass; the node that was promised to the pod alone, when that one passes. Raises PluginError."""
+def _passed(
+    outcome: FilterOutcome, considered: Bools, promised: int | None, consultation: Consultation, view: Fork
+) -> Offered:
+    """The nodes that pass plugins and extenders; the one promised to the pod alone, when it does. Raises PluginError.
+
+    An error about the promised node alone is none.
+    """
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
     if promised is not None and passing[promised]:
-        return np.array([promised])
-    return np.flatnonzero(passing)
+        with suppress(PluginError):
+            found = consultation.filter(view, np.array([promised]))
+            if len(found.rows):
+                return found
+    return consultation.find(view, np.flatnonzero(passing))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
@@ -362,34 +388,3 @@ def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
             failed = rejection.mask & considered & (outcome.first == position)
             if rejection.code is Code.ERROR and failed.any():
                 raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')
-
-
-def run_score(
-    framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork, rows: Rows
-) -> ScoreOutcome:
-    """Score the feasible rows. Raises PluginError, also for a normalised score outside 0..100."""
-    if not len(rows):
-        return ScoreOutcome(rows)
-    prepared = {name: PreScoreResult(result.state) for name, result in pre_filter.results.items()}
-    for plugin in framework.at("preScore"):
-        if offers(plugin, PreScorePlugin):
-            try:
-                prepared[plugin.name] = plugin.pre_score(info, view, rows)
-            except PluginError as failure:
-                raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
-    raw, normalized, weighted = {}, {}, {}
-    for plugin in framework.at("score"):
-        before = prepared.get(plugin.name, PreScoreResult())
-        if before.skip or not offers(plugin, ScorePlugin):
-            continue
-        name = plugin.name
-        try:
-            raw[name] = plugin.score(info, view, before.state, rows)
-            normalized[name] = plugin.normalize(before.state, raw[name])
-        except PluginError as failure:
-            raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
-        for score in normalized[name][(normalized[name] < 0) | (normalized[name] > MAX_NODE_SCORE)]:
-            what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
-            raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")
-        weighted[name] = normalized[name] * framework.profile.weights[name]
-    return ScoreOutcome(rows, raw, normalized, weighted, base=0 if framework.at("score") else 1)

@@ -19,9 +19,13 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Effect(StrEnum):
-    """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them."""
+    """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them.
+
+    NARROWS: only refuse nodes that nothing else refuses, as extenders do: of a pod that fits none they are not asked.
+    """
 
     REFUSES = "refuses"
+    NARROWS = "narrows"
     ADMITS = "admits"
     EITHER = "either"
     SCORES = "scores"

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+import numpy as np
+
+from kschedctl.api.arrays import Bools
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
 
@@ -42,8 +45,25 @@ def histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 def reason_counts(cycle: Cycle) -> Counter[str]:
     """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
-    found = cycle.filter.reason_counts(cycle.considered)
-    absent = int((~cycle.considered).sum())
-    if absent and ABSENT_COUNT.at(cycle.framework.release):
+    told = np.zeros(len(cycle.considered), np.bool_)
+    told[list(cycle.told)] = True
+    found = cycle.filter.reason_counts(cycle.considered & ~told)
+    for status in cycle.consultation.statuses.values():
+        found.update(status.reasons)
+    absent = _absent(cycle, told)
+    if absent > 0 and ABSENT_COUNT.at(cycle.framework.release):
         found.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return found
+
+
+def _absent(cycle: Cycle, told: Bools) -> int:
+    """How many nodes share the status of those that PreFilter plugins left out.
+
+    Since there is such a status (v1.32), that is all nodes less those that have one of their own; extenders may give
+    one to nodes that there are not.
+    """
+    left_out = int((~cycle.considered).sum())
+    if not left_out or not cycle.consultation.calls:
+        return left_out
+    own = int((told | (cycle.considered & ~cycle.filter.passing)).sum())
+    return len(told) - own - (len(cycle.consultation.statuses) - len(cycle.told))

@@ -14,10 +14,19 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilter
 
 @dataclass(frozen=True)
 class PostFilterOutcome:
-    """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope."""
+    """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope.
+
+    ``plugin``: whose answer a refusal is, that of the first to refuse unless one settled it.
+    """
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = field(default_factory=dict)
+    plugin: str = ""
+
+    @property
+    def nominated_node(self) -> str:
+        """Where the pod has hope."""
+        return next((result.nominated_node for result in self.results.values() if result.nominated_node), "")
 
     @property
     def message(self) -> str:
@@ -35,8 +44,10 @@ def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
         try:
             result = results[plugin.name] = plugin.post_filter(cycle)
         except PluginError as failure:
-            return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results)
+            return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results, plugin.name)
         if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
-            return PostFilterOutcome(result.status, results)
+            return PostFilterOutcome(result.status, results, "" if result.status == SUCCESS else plugin.name)
     reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
-    return PostFilterOutcome(Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results)
+    return PostFilterOutcome(
+        Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")
+    )

@@ -5,9 +5,10 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from typing import Any
 
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
@@ -17,6 +18,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.declaration import Declaration
+from kschedctl.scheduler.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
@@ -39,11 +41,17 @@ class Framework:
     """A profile with its plugins made.
 
     ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer, and
-    where others than in-tree ones are not.
+    where others than in-tree ones are not. ``extenders``: those of the configuration.
     """
 
-    def __init__(self, profile: Profile, gates: FeatureGates, declared: Mapping[str, Declaration]) -> None:
-        self.profile, self.release = profile, gates.release
+    def __init__(
+        self,
+        profile: Profile,
+        gates: FeatureGates,
+        declared: Mapping[str, Declaration],
+        extenders: Sequence[HTTPExtender] = (),
+    ) -> None:
+        self.profile, self.release, self.extenders = profile, gates.release, tuple(extenders)
         enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
             name: plugin.make(profile.args.get(name), gates)
@@ -79,6 +87,15 @@ class Framework:
         other._less = {}
         return other
 
+    def unasked(self) -> Framework:
+        """The same, for cycles that upstream never runs: no extender is asked in them."""
+        if all(extender.call is None for extender in self.extenders):
+            return self
+        other = copy(self)
+        other.extenders = tuple(HTTPExtender(each.settings, each.document) for each in self.extenders)
+        other._less = {}
+        return other
+
     def at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point in order."""
         return [self.plugins[name] for name in self.profile.plugins[point] if name in self.plugins]
@@ -90,10 +107,13 @@ class Framework:
 
 
 class Scheduler:
-    """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError."""
+    """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    ``call_extender``: how extenders are asked; without it they are not.
+    """
+
+    def __init__(self, cluster: Cluster, call_extender: CallExtender | None = None) -> None:
+        self.cluster, self.call_extender = cluster, call_extender
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
         third_party: Mapping[str, Declaration] = (
             registered_plugins(other_builds=cluster.other_builds) if cluster.configuration else {}
@@ -106,6 +126,13 @@ class Scheduler:
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
         others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
         self._declared: Mapping[str, Declaration] = {**in_tree(self.gates.minor), **others}
+
+    @cached_property
+    def extenders(self) -> tuple[HTTPExtender, ...]:
+        """Those of the configuration, in the order in which they are called."""
+        written = sorted((self.cluster.configuration or {}).get("extenders") or (), key=_is_ignorable)
+        settings = self.configuration.extenders
+        return tuple(HTTPExtender(*each, self.call_extender) for each in zip(settings, written, strict=True))
 
     def kinds_read(self) -> tuple[str, ...]:
         """The kinds of objects that the plugins of its profiles look at."""
@@ -131,7 +158,7 @@ class Scheduler:
         """The profile that serves this schedulerName, if one does."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
-            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared)
+            self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared, self.extenders)
         return self._frameworks.get(scheduler_name)
 
     def registrations(self, scheduler_name: str) -> Registrations:
@@ -152,14 +179,21 @@ class Scheduler:
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""
         framework = self.framework(info.spec.scheduler_name)
-        if framework is None or not view.objects.gaps:
-            return framework, ()
-        found = unknowns(framework.plugins.values(), info, view)
+        if framework is None:
+            return None, ()
+        found = tuple(dict.fromkeys(lean for each in framework.extenders for lean in each.leans(info.pod)))
+        if not view.objects.gaps:
+            return framework, found
+        found += unknowns(framework.plugins.values(), info, view)
         return framework.without(not_asked(found)), found
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
+
+
+def _is_ignorable(extender: Mapping[str, Any]) -> bool:
+    return bool(extender.get("ignorable"))
 
 
 def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:

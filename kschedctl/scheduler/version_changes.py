@@ -16,9 +16,11 @@ from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates,
 from kschedctl.scheduler.configuration.strict_decoding import fields_of
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter, requests
+from kschedctl.scheduler.extenders import consultation, whole_nodes
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins import (
+    default_preemption,
     dynamic_resources,
     image_locality,
     node_declared_features,
@@ -37,6 +39,9 @@ from kschedctl.scheduler.volumes import capacity_scoring
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "kube-scheduler": (
         cycle.LEFT_OUT,
+        consultation.AGGREGATED,
+        default_preemption.DROPPED_MAY_HELP,
+        whole_nodes.SCORED_AS_RETURNED,
         messages.ABSENT_COUNT,
         validation.INVALID_PLUGINS,
         feature_gates.CHECKS_DEPENDENCIES,

@@ -57,6 +57,11 @@ class Demands:
                 matrix[i, self.resources[name]] = amount
         return matrix
 
+    def offered_by(self, nodes: Sequence[Node]) -> Amounts:
+        """(K, R): what nodes that are none of these offer of the resources that are known. Raises InputError."""
+        found = map(offered, nodes)
+        return self.matrix([{name: each[name] for name in each if name in self.resources} for each in found])
+
     @property
     def _distinct(self) -> list[PodInfo]:
         return self._pods.distinct.demands

@@ -13,11 +13,17 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.priority import priority_class
 from kschedctl.cluster import Cluster, convert, describe, namespaced
 from kschedctl.errors import InputError, UsageError
-from kschedctl.reports.explanation import Explanation, FirstFailReport, PreFilterReport, StatusReport
+from kschedctl.reports.explanation import (
+    Explanation,
+    FirstFailReport,
+    PostFilterReport,
+    PreFilterReport,
+    StatusReport,
+)
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import undecided
-from kschedctl.scheduler.configuration.secrets import shown_url
 from kschedctl.scheduler.cycle import Cycle, run_cycle, selected_by_name
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
@@ -38,6 +44,7 @@ from kschedctl.studies.unknown import (
 from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
+from kschedctl.studies.why.extenders import extended
 from kschedctl.studies.why.headline import headline
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
@@ -48,14 +55,22 @@ PodReference = str | Mapping[str, Any] | Pod
 
 
 def explain(
-    cluster: Cluster, pod: PodReference, *, as_if_priority: int | None = None, as_if_priority_class: str = ""
+    cluster: Cluster,
+    pod: PodReference,
+    *,
+    as_if_priority: int | None = None,
+    as_if_priority_class: str = "",
+    call_extender: CallExtender | None = None,
 ) -> Explanation:
     """Explain a pod of the cluster (``namespace/name``), or a manifest that is not in it yet, of a workload one pod.
 
-    With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. Raises UsageError
-    when there is no such pod or class, InputError and ConfigurationError for what cannot be read.
+    With ``as_if_priority`` or ``as_if_priority_class`` the pod is replayed with another priority. The configuration's
+    extenders are asked by ``call_extender(extender, verb, payload) -> (HTTP status, body)``: the extender as in the
+    configuration, and decoded JSON of k8s.io/kube-scheduler/extender/v1; the body is None unless the status is 200.
+    Without it the answer says what they might change. Raises UsageError when there is no such pod or class, InputError
+    and ConfigurationError for what cannot be read.
     """
-    asked = stand_in_of(Scheduler(cluster), pod)
+    asked = stand_in_of(Scheduler(cluster, call_extender), pod)
     return explain_stand_in(asked._replace(pod=as_if(asked, as_if_priority, as_if_priority_class)))
 
 
@@ -141,7 +156,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     if settled or framework is None:
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
     else:
-        report = _with_unknown(_document(run_cycle(framework, info, scheduler.view), scheduler, framework), unknown)
+        cycle = run_cycle(framework, info, scheduler.view)
+        report = _document(cycle, scheduler, framework)
+        report = _with_unknown(report, (*unknown, *cycle.consultation.unknown))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework)))
 
@@ -201,6 +218,8 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         preemption=preemption_report(post_filter, cycle) if stuck and names else None,
         **_refused(cycle),
         **_scored(cycle, framework),
+        **extended(cycle, scheduler),
+        post_filter=_post_filter(post_filter),
         **_common(scheduler, cycle.info.pod),
     )
 
@@ -217,21 +236,29 @@ def _refused(cycle: Cycle) -> dict[str, Any]:
         },
         "filter": _filter(cycle),
         "first_fail": _first_fail(cycle),
-        "feasible": tuple(cycle.view.nodes.names[row] for row in cycle.feasible.tolist()),
+        "feasible": cycle.passed.names,
+        "unschedulable_plugins": tuple(sorted(cycle.unschedulable_plugins)),
     }
 
 
 def _scored(cycle: Cycle, framework: Framework) -> dict[str, Any]:
     """The scores of the feasible nodes, in the form of the conformance contract."""
-    scores, names = cycle.scores, cycle.view.nodes.names
+    scores, names = cycle.scores, cycle.passed.names
     return {
         "score": _scores(cycle, scores.raw),
         "normalized": _scores(cycle, scores.normalized),
         "weighted": _scores(cycle, scores.weighted),
         "weights": {name: framework.profile.weights[name] for name in scores.raw},
-        "total": {names[row]: total for row, total in zip(scores.rows.tolist(), scores.total.tolist(), strict=True)},
-        "best": tuple(names[row] for row in scores.best.tolist()),
+        "total": dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
+        "best": tuple(dict.fromkeys(names[i] for i in scores.top.tolist())),
     }
+
+
+def _post_filter(outcome: PostFilterOutcome) -> PostFilterReport | None:
+    if not outcome.results and not outcome.plugin:
+        return None
+    status = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
+    return PostFilterReport(status, outcome.nominated_node)
 
 
 def _verdict(cycle: Cycle) -> str:
@@ -244,8 +271,8 @@ def _verdict(cycle: Cycle) -> str:
 
 def not_replayed(scheduler: Scheduler, framework: Framework) -> tuple[str, ...]:
     """What the configuration runs and this answer leaves out."""
-    extenders = (f"extender {shown_url(extender.url_prefix)}" for extender in scheduler.configuration.extenders)
-    return (*(f"plugin {name}" for name in framework.missing), *extenders)
+    unasked = (f"extender {extender.url}" for extender in framework.extenders if extender.call is None)
+    return (*(f"plugin {name}" for name in framework.missing), *unasked)
 
 
 def _filter(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
@@ -267,5 +294,4 @@ def _first_fail(cycle: Cycle) -> dict[str, FirstFailReport]:
 
 
 def _scores(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:
-    names = [cycle.view.nodes.names[row] for row in cycle.scores.rows.tolist()]
-    return {plugin: dict(zip(names, values.tolist(), strict=True)) for plugin, values in scores.items()}
+    return {plugin: dict(zip(cycle.passed.names, values.tolist(), strict=True)) for plugin, values in scores.items()}

@@ -15,6 +15,7 @@ WEIGHT = {affects: weight for weight, affects in enumerate((REPLACEMENT, VICTIMS
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,
+    Effect.NARROWS: VERDICT,
     Effect.ADMITS: SCORES,
     Effect.EITHER: VERDICT,
     Effect.SCORES: SCORES,
@@ -29,7 +30,9 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
 }
 """The same of one that does not."""
 
-WHEN_GATED: Mapping[Effect, str] = dict.fromkeys((Effect.REFUSES, Effect.ADMITS, Effect.EITHER), MESSAGE)
+WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
+    (Effect.REFUSES, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
+)
 """Of one that is held back, what would be once it is released."""
 
 IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}

@@ -1,6 +1,6 @@
 """Whole cycles against upstream's own tables (pkg/scheduler/schedule_one_test.go; v1.36).
 
-Left out: cases about extenders, and about how many nodes are looked at.
+Left out: cases about how many nodes are looked at.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from fake_plugins import FAKES, FakeFilter, FakeFramework, FakePreFilter, from_table
 from plugin_cases import cases, pod_info, shown, snapshot
+from table_extenders import table_extenders
 
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.cycle import ScoreOutcome, run_cycle
+from kschedctl.scheduler.cycle import run_cycle
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.scoring import ScoreOutcome
 
-EXTENDERS = ["test with extender which filters out some Nodes"]
-SCORING_EXTENDERS = ["the score from extender should also be recorded in PluginToNodeScores with plugin scores"]
 ZERO_TIME = ["deleted PVC"]
 """A deletionTimestamp that is there and zero, which JSON cannot say."""
 GATES = FeatureGates()
@@ -38,7 +38,7 @@ def framework(case):
         if point not in {"bind", "queueSort"}
     }
     weights = {entry["name"]: entry["weight"] for entry in case["plugins"].get("score", ())}
-    return FakeFramework(points, weights)
+    return FakeFramework(points, weights, table_extenders(case))
 
 
 def cycle(case):
@@ -53,7 +53,7 @@ def names(found, rows):
     return [found.view.nodes.names[row] for row in rows]
 
 
-@cases("scheduleone", "schedulepod", left_out=EXTENDERS + ZERO_TIME)
+@cases("scheduleone", "schedulepod", left_out=ZERO_TIME)
 def test_schedule_pod(case):
     found, want = cycle(case), case["want"]
     if "fitError" in want:
@@ -81,7 +81,8 @@ def refused(found):
 
 def reported(found):
     """Node -> the status that the framework reports, for the nodes that it looked at."""
-    return {found.view.nodes.names[row]: shown(found.filter.first_fail(row)[1]) for row in refused(found)}
+    by_plugins = {found.view.nodes.names[row]: shown(found.filter.first_fail(row)[1]) for row in refused(found)}
+    return by_plugins | {name: shown(status) for name, status in found.consultation.statuses.items()}
 
 
 def without_plugin(status):
@@ -115,11 +116,11 @@ def test_select_host(case):
     assert {case["list"][row]["node"] for row in best} == expected
 
 
-@cases("scheduleone", "prioritizenodes", left_out=SCORING_EXTENDERS)
+@cases("scheduleone", "prioritizenodes")
 def test_prioritize_nodes(case):
     scores = cycle(case).scores
     for row, wanted in enumerate(case["want"]["nodeScores"]):
-        assert {name: values[row] for name, values in scores.weighted.items()} == wanted["scores"]
+        assert {name: values[row] for name, values in (*scores.weighted.items(), *scores.extended)} == wanted["scores"]
         assert scores.total[row] == wanted["total"]
 
 

@@ -14,13 +14,13 @@ from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.document import (
-    Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     parse_document,
     typed_args,
     with_document_defaults,
 )
+from kschedctl.scheduler.configuration.extenders import Extender
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
 from kschedctl.scheduler.configuration.plugin_args import PluginArgs

@@ -15,6 +15,7 @@ import msgspec
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
+from kschedctl.scheduler.configuration.extenders import Extender
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import PluginArgs
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
@@ -27,43 +28,6 @@ API_VERSION = f"{GROUP}/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 _TYPE_META = ("apiVersion", "kind")
-
-
-class ExtenderManagedResource(Struct, frozen=True):
-    """An extended resource that an extender accounts for, and whether NodeResourcesFit then ignores it."""
-
-    name: str = ""
-    ignored_by_scheduler: bool = False
-
-
-class ExtenderTLSConfig(Struct, frozen=True):
-    """How to speak TLS with an extender."""
-
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = ""
-    cert_data: bytes = b""
-    key_data: bytes = b""
-    ca_data: bytes = b""
-
-
-class Extender(Struct, frozen=True):
-    """A webhook of the scheduler; ``http_timeout`` in seconds, 0 stands for 5."""
-
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    weight: Int64 = 0
-    bind_verb: str = ""
-    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
-    tls_config: ExtenderTLSConfig | None = None
-    http_timeout: GoDuration = msgspec.field(default=GoDuration(0), name="httpTimeout")
-    node_cache_capable: bool = False
-    managed_resources: tuple[ExtenderManagedResource, ...] = ()
-    ignorable: bool = False
 
 
 class PluginConfig(Struct, frozen=True):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kschedctl.errors import without_user
+from kschedctl.errors import shown_url
 
 REDACTED = "REDACTED"
 """Also a text in base64, so that a configuration stays one that kube-scheduler would take."""
@@ -19,7 +19,6 @@ _SECRET = re.compile(
     r"|(key|cert|certificate|ca)_?data",
     re.IGNORECASE,
 )
-_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 
 def without_secrets(document: Any, secret: bool = False) -> Any:
@@ -50,12 +49,3 @@ def _is_typed(name: str) -> bool:
     from kschedctl.scheduler.registry import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
 
     return name in ARGS
-
-
-def shown_url(text: str) -> str:
-    """A URL, or a text with URLs, without users, queries and fragments.
-
-    >>> shown_url("https://me:hunter2@extender.example/path?token=abc")
-    'https://extender.example/path'
-    """
-    return _QUERY.sub(r"\1", without_user(text))

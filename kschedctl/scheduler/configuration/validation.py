@@ -12,11 +12,11 @@ from kschedctl.api.resource_names import is_extended
 from kschedctl.scheduler.configuration.document import (
     API_VERSION,
     ClientConnection,
-    Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElection,
 )
+from kschedctl.scheduler.configuration.extenders import Extender
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.field_errors import duplicate, invalid, qualified_name_errors, required
 from kschedctl.scheduler.configuration.plugin_args import PluginArgs

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import SUCCESS, Code, PostFilterResult, Status
+from kschedctl.scheduler.extenders.preemption import call_extenders
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
@@ -26,11 +28,17 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NO_CANDIDATE = "no candidate node for preemption"
+DROPPED_MAY_HELP = ByVersion(
+    "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
+)
 
 
 @dataclass(frozen=True)
 class Preemption:
     """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
+
+    ``allowed``: the choice among those that extenders leave, None where they leave none.
 
     ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
     random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
@@ -41,6 +49,7 @@ class Preemption:
     candidates: Candidates = NO_CANDIDATES
     unhelpful: Mapping[str, int] = field(default_factory=dict)
     choice: BestCandidates | None = None
+    allowed: BestCandidates | None = None
     potential: int = 0
     wanted: int = 0
 
@@ -79,6 +88,23 @@ class DefaultPreemption(DeclaredPlugin):
         return SUCCESS
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
+        found = self.before_extenders(cycle)
+        if found.status.code is not Code.SUCCESS or not isinstance(found.report, Preemption):
+            return found
+        try:
+            left = call_extenders(cycle.consultation, cycle.view, found.report.candidates)
+        except PluginError as failure:
+            return PostFilterResult(Status(Code.ERROR, (f"preemption: {failure}",)), report=_allowing(found, None))
+        if left is found.report.candidates:
+            return found
+        if not len(left):
+            status = Status(Code.UNSCHEDULABLE, (f"preemption: {NO_CANDIDATE}",))
+            return PostFilterResult(status, report=_allowing(found, None))
+        allowed = choose(cycle.view, left)
+        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(found, allowed))
+
+    def before_extenders(self, cycle: Cycle) -> PostFilterResult:
+        """The answer if there were no extenders."""
         why = _not_eligible(cycle)
         if why:
             status = Status(Code.UNSCHEDULABLE, (f"preemption: {why}",))
@@ -88,17 +114,18 @@ class DefaultPreemption(DeclaredPlugin):
         wanted = self._wanted(int(potential.sum()))
         helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes)) if wanted else NO_CANDIDATES
         counts = found.reason_counts(kept=bool(wanted))
+        best = choose(cycle.view, helpful) if len(helpful) else None
         report = Preemption(
             eligible=True,
             candidates=helpful,
             unhelpful=counts,
-            choice=choose(cycle.view, helpful) if len(helpful) else None,
+            choice=best,
+            allowed=best,
             potential=int(potential.sum()),
             wanted=wanted,
         )
-        if report.choice is not None:
-            chosen = min(cycle.view.nodes.names[row] for row in report.choice.tied.row.tolist())
-            return PostFilterResult(SUCCESS, chosen, report)
+        if best is not None:
+            return PostFilterResult(SUCCESS, _first_by_name(best, cycle), report)
         if errors := found.errors(cycle.view.nodes.names):
             return PostFilterResult(Status(Code.ERROR, (f"preemption: {aggregate(errors)}",)), report=report)
         message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
@@ -107,6 +134,16 @@ class DefaultPreemption(DeclaredPlugin):
     def _wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
+
+
+def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
+    report: Preemption = found.report
+    return replace(report, allowed=allowed)
+
+
+def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:
+    first: str = min(cycle.view.nodes.names[row] for row in best.tied.row.tolist())
+    return first
 
 
 def _not_eligible(cycle: Cycle) -> str:
@@ -138,4 +175,8 @@ def _potential(cycle: Cycle) -> Bools:
     refused = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
     if cycle.absent_status().code is Code.UNSCHEDULABLE:
         refused |= ~cycle.considered
+    if DROPPED_MAY_HELP.at(cycle.framework.release):
+        refused |= cycle.dropped
+    for row, status in cycle.told.items():
+        refused[row] = status.code is Code.UNSCHEDULABLE
     return refused

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -26,16 +27,13 @@ PRIORITY_OFFSET = 2**31
 class Candidate:
     """A node where evicting ``victims``, in upstream's order, makes room; ``violating`` break a budget by it.
 
-    Pods are positions into view.pods.
+    Pods are positions into view.pods. ``pdb_violations``: how many of them that is, or an extender says that it is.
     """
 
     row: Row
     victims: tuple[Position, ...]
     violating: frozenset[Position]
-
-    @property
-    def pdb_violations(self) -> int:
-        return len(self.violating)
+    pdb_violations: int
 
 
 class Candidates(Sequence[Candidate]):
@@ -43,10 +41,26 @@ class Candidates(Sequence[Candidate]):
 
     ``row`` (C,): their nodes. ``victims`` (V,): the pods to evict, node after node; those of the i-th are between
     ``starts[i]`` and ``starts[i + 1]``. ``violating`` (V,): the victim breaks a budget.
+    ``said`` (C,): how many of each break one, where an extender says so.
     """
 
-    def __init__(self, row: Positions, starts: Positions, victims: Positions, violating: npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self,
+        row: Positions,
+        starts: Positions,
+        victims: Positions,
+        violating: npt.NDArray[np.bool_],
+        said: Costs | None = None,
+    ) -> None:
         self.row, self.starts, self.victims, self.violating = row, starts, victims, violating
+        self._said = said
+
+    @cached_property
+    def violations(self) -> Costs:
+        """(C,): how many budgets each breaks."""
+        if self._said is not None:
+            return self._said
+        return np.diff(np.append(0, np.cumsum(self.violating))[self.starts])
 
     def __len__(self) -> int:
         return len(self.row)
@@ -61,7 +75,8 @@ class Candidates(Sequence[Candidate]):
         number = range(len(self))[number]
         mine = slice(self.starts[number], self.starts[number + 1])
         violating = frozenset(self.victims[mine][self.violating[mine]].tolist())
-        return Candidate(Row(int(self.row[number])), tuple(self.victims[mine].tolist()), violating)
+        victims = tuple(self.victims[mine].tolist())
+        return Candidate(Row(int(self.row[number])), victims, violating, int(self.violations[number]))
 
     @property
     def sizes(self) -> Positions:
@@ -74,7 +89,8 @@ class Candidates(Sequence[Candidate]):
         chosen[numbers] = True
         victims = np.repeat(chosen, self.sizes)
         starts = np.append(0, np.cumsum(self.sizes[numbers]))
-        return Candidates(self.row[numbers], starts, self.victims[victims], self.violating[victims])
+        violations = self.violations[numbers]
+        return Candidates(self.row[numbers], starts, self.victims[victims], self.violating[victims], violations)
 
 
 NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -89,7 +105,7 @@ class BestCandidates:
 
 
 def _violations(view: Fork, among: Candidates) -> Costs:
-    return np.add.reduceat(among.violating.astype(np.int64), among.starts[:-1])
+    return among.violations
 
 
 def _highest_priority(view: Fork, among: Candidates) -> Costs:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Code
 
 
 class Rejectors(NamedTuple):
@@ -29,9 +28,4 @@ def rejectors_of(cycle: Cycle) -> Rejectors:
     """Those of a finished cycle; none where a plugin failed, or where there is no node to refuse."""
     if cycle.error is not None or cycle.schedulable:
         return NONE
-    found = cycle.pre_filter
-    if found.status.rejected:
-        narrowed = found.narrowed_by if not found.plugin or found.status.code is Code.UNSCHEDULABLE else ()
-        return Rejectors(frozenset(filter(None, (found.plugin, *narrowed))))
-    first = [plugin for plugin, _, mine in cycle.filter.reported() if (mine & cycle.considered).any()]
-    return Rejectors(frozenset((*first, *found.narrowed_by)))
+    return Rejectors(cycle.unschedulable_plugins)

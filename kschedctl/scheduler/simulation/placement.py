@@ -16,9 +16,11 @@ from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, run_score, selected_by_name
+from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, selected_by_name
+from kschedctl.scheduler.extenders.extender import Offered
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
+from kschedctl.scheduler.scoring import run_score
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
 from kschedctl.scheduler.simulation.sampling import Sampling
@@ -157,7 +159,9 @@ class Placements:
         profile = cycle.framework.profile
         scoring = bool(cycle.framework.at("score"))
         rows = sampling.sample(~cycle.filter.passing, looked_at, profile.percentage_of_nodes_to_score, scoring)
-        return {"feasible": rows, "scores": run_score(cycle.framework, cycle.pre_filter, cycle.info, self.view, rows)}
+        passed = Offered.of(self.view.nodes, rows)
+        scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, self.view, passed)
+        return {"passed": passed, "scores": scores}
 
     def _pick(self, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:

@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api.objects import NodeAffinity
 from kschedctl.cluster import without_nulls
-from kschedctl.scheduler.configuration.secrets import shown_url
+from kschedctl.errors import shown_url
 from kschedctl.scheduler.registry import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
 

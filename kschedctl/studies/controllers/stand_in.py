@@ -149,4 +149,4 @@ def _daemon(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> StandIn:
 
 def _fits(scheduler: Scheduler, pod: Pod) -> bool:
     framework = scheduler.framework(pod.spec.scheduler_name)
-    return framework is not None and scheduler.cycle(framework, pod).schedulable
+    return framework is not None and scheduler.cycle(framework.unasked(), pod).schedulable

@@ -41,5 +41,5 @@ def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taint
     """Whether the node takes the pod once it tolerates these."""
     more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
-    cycle = scheduler.cycle(framework, tolerant)
+    cycle = scheduler.cycle(framework.unasked(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

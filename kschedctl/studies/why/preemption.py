@@ -40,7 +40,7 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
         tied=tuple(names[row] for row in found.choice.tied.row.tolist()) if found.choice else (),
-        chosen=result.nominated_node or None,
+        chosen=min(names[row] for row in found.choice.tied.row.tolist()) if found.choice else None,
         decided_by=found.choice.decided_by if found.choice else "",
         unhelpful=dict(found.unhelpful),
         limit=found.wanted,
@@ -60,7 +60,7 @@ def terminating(cycle: Cycle) -> tuple[str, ...]:
 def _ask(cycle: Cycle) -> PostFilterResult:
     args = cycle.framework.profile.args.get(NAME, DefaultPreemptionArgs())
     try:
-        return DefaultPreemption(args).post_filter(cycle)
+        return DefaultPreemption(args).before_extenders(cycle)
     except PluginError as failure:
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 

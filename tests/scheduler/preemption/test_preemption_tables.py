@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from plugin_cases import cases, pod_info, snapshot
+from table_extenders import table_extenders
 
 from kschedctl.api.kube_version import NEWEST
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
+from kschedctl.scheduler.extenders.extender import NOTHING_OFFERED
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.preemption.budgets import budgets
@@ -27,15 +29,6 @@ from kschedctl.snapshot.fork import Fork
 
 Json = dict[str, Any]
 
-EXTENDERS = [
-    "preemption result filtered out by extenders",
-    "Scheduler extenders allow only node1, otherwise node3 would have been chosen",
-    "Scheduler extenders do not allow any preemption",
-    "One scheduler extender allows only node1, the other returns error but ignorable. Only node1 would be chosen",
-    "One scheduler extender allows only node1, but it is not interested in given pod, "
-    "otherwise node1 would have been chosen",
-]
-"""A replay asks no extender."""
 FAILING_REMOVAL = ["only one node but failed with TestPlugin", "one failed with TestPlugin and the other pass"]
 """A plugin that fails to take one pod's removal into account: a Delta has no such call."""
 POD_GROUPS = [
@@ -84,6 +77,7 @@ class TableFramework:
             "MatchFilter": FakeFilter("MatchFilter", only=case["pod"]["metadata"]["name"]),
         }
         self.points = case.get("plugins", {})
+        self.extenders = table_extenders(case)
 
     def at(self, point: str) -> list[Any]:
         """The plugin that only the left out cases make use of is not among them."""
@@ -107,7 +101,7 @@ def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
     none = np.zeros(len(names), np.bool_)
     outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.refused, 0, -1), none)
     considered = np.array([name in codes for name in names], np.bool_)
-    return replace(cycle, filter=outcome, considered=considered, feasible=np.empty(0, np.int64))
+    return replace(cycle, filter=outcome, considered=considered, passed=NOTHING_OFFERED)
 
 
 def victims(view: Fork, candidate: Candidate) -> list[str]:
@@ -123,7 +117,7 @@ def everywhere(cycle: Cycle) -> DryRun:
     return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_))
 
 
-@cases("defaultpreemption", "preemption", left_out=[*EXTENDERS, *FAILING_REMOVAL, *POD_GROUPS])
+@cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])
 def test_post_filter(case):
     want = case["want"]
     codes = {name: status["code"] for name, status in case["filteredNodesStatuses"]["nodes"].items()}
@@ -136,9 +130,9 @@ def test_post_filter(case):
 
 def chosen_victims(view: Fork, report: Preemption) -> list[str]:
     """Of the first by name of the nodes that upstream would pick from."""
-    if report.choice is None:
+    if report.allowed is None:
         return []
-    return victims(view, min(report.choice.tied, key=lambda candidate: view.nodes.names[candidate.row]))
+    return victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))
 
 
 @cases("defaultpreemption", "preemption-dryrun")
@@ -175,13 +169,13 @@ def test_choice(case):
     assert tied == case["want"]["anyOfNodes"]
 
 
-@cases("defaultpreemption", "preemption-preempt", left_out=EXTENDERS)
+@cases("defaultpreemption", "preemption-preempt")
 def test_preempt(case):
     """Upstream's Preempt, which is PostFilter without the plugin's name before the message."""
     cycle, want = cycle_of(case), case["want"]
     result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
     assert result.status.code == want["status"]["code"]
-    assert [result.report.why] == (want["status"]["reasons"] or [""])
+    assert [reason.removeprefix("preemption: ") for reason in result.status.reasons] == want["status"]["reasons"]
     assert (result.nominated_node or None) == want["nominatedNode"]
     assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
 

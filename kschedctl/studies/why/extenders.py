@@ -1,0 +1,42 @@
+"""What the extenders were asked about a pod, and what they said, as users see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kschedctl.reports.explanation import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
+    """The fields of an Explanation that are about extenders, where the configuration has any."""
+    if not scheduler.extenders:
+        return {}
+    calls = cycle.consultation.calls
+    scores: dict[str, dict[str, int]] = {}
+    for url, added in cycle.scores.extended:
+        of_node = scores.setdefault(url, {})
+        for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
+            of_node[name] = of_node.get(name, 0) + score
+    return {
+        "extender_order": tuple(extender.url for extender in scheduler.extenders),
+        "calls": tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
+        "extender_errors": tuple(ExtenderErrorReport(c.extender, c.verb, c.error) for c in calls if c.error),
+        "extender_refusals": cycle.consultation.refusals,
+        "diagnosis": diagnosis(cycle),
+        "extender_scores": scores,
+    }
+
+
+def diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
+    """What kube-scheduler's diagnosis says of each node that has a status of its own."""
+    found = {}
+    for row in np.flatnonzero(cycle.considered & ~cycle.filter.passing).tolist():
+        plugin, status = cycle.filter.first_fail(row)
+        found[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
+    for name, status in cycle.consultation.statuses.items():
+        found[name] = FirstFailReport("", status.code, status.reasons)
+    return found

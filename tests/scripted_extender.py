@@ -1,0 +1,77 @@
+"""Extenders that answer what a script says, as those of the golden cases did on the wire.
+
+A script: by verb ``refuse`` (FailedNodes), ``unresolvable`` (FailedAndUnresolvableNodes), ``drop`` (in neither list),
+``ghost`` (returned though not asked for), ``null`` (neither Nodes nor NodeNames), ``error``, ``scores``, ``remove``
+(candidates of preemption), ``status`` (HTTP).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class ScriptedExtenders:
+    """By URL what each answers; ``calls``: what they were asked, as kube-scheduler's calls are recorded."""
+
+    def __init__(self, scripts: dict[str, Json]) -> None:
+        self.scripts = scripts
+        self.calls: list[Json] = []
+
+    def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
+        sent = json.loads(json.dumps(payload))
+        url = extender["urlPrefix"]
+        call = {"extender": url, "verb": verb, "nodes": sorted(asked(verb, sent)), "full": bool(sent.get("Nodes"))}
+        self.calls.append(call)
+        return answer(self.scripts[url].get(verb), verb, sent)
+
+
+def asked(verb: str, payload: Json) -> Json:
+    """The nodes that a payload is about: by name whole nodes, None for names alone, or MetaVictims."""
+    if verb == "preempt":
+        whole = payload.get("NodeNameToVictims") or {}
+        return {node: _meta_victims(victims) for node, victims in whole.items()} | (
+            payload.get("NodeNameToMetaVictims") or {}
+        )
+    if payload.get("Nodes"):
+        return {node["metadata"]["name"]: node for node in payload["Nodes"]["items"]}
+    return dict.fromkeys(payload["NodeNames"])
+
+
+def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
+    """HTTP status and body."""
+    if script is None:
+        return 404, None
+    if script.get("status"):
+        return script["status"], None
+    nodes = asked(verb, payload)
+    match verb:
+        case "filter":
+            return 200, _filtered(script, nodes, whole=bool(payload.get("Nodes")))
+        case "prioritize":
+            scores = script.get("scores") or {}
+            return 200, [{"Host": node, "Score": scores[node]} for node in nodes if node in scores]
+    removed = script.get("remove") or ()
+    return 200, {"NodeNameToMetaVictims": {node: found for node, found in nodes.items() if node not in removed}}
+
+
+def _filtered(script: Json, nodes: Json, *, whole: bool) -> Json:
+    refused, never = script.get("refuse") or {}, script.get("unresolvable") or {}
+    gone = {*refused, *never, *(script.get("drop") or ())}
+    left = [node for node in nodes if node not in gone] + (script.get("ghost") or [])
+    items = [nodes.get(node) or {"metadata": {"name": node}} for node in left]
+    null = script.get("null")
+    return {
+        "Nodes": {"metadata": {}, "items": items or None} if whole and not null else None,
+        "NodeNames": None if whole or null else left,
+        "FailedNodes": {node: why for node, why in refused.items() if node in nodes},
+        "FailedAndUnresolvableNodes": {node: why for node, why in never.items() if node in nodes},
+        "Error": script.get("error", ""),
+    }
+
+
+def _meta_victims(victims: Json) -> Json:
+    pods = [{"UID": pod["metadata"]["uid"]} for pod in victims["Pods"]]
+    return {"Pods": pods, "NumPDBViolations": victims["NumPDBViolations"]}

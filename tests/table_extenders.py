@@ -1,0 +1,59 @@
+"""The fake extenders of upstream's tables (pkg/scheduler/testing/framework/fake_extender.go; v1.36)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.configuration.extenders import Extender
+from kschedctl.scheduler.extenders.answers import ExtenderError
+from kschedctl.scheduler.extenders.extender import HTTPExtender
+
+Json = dict[str, Any]
+
+
+class TableExtender(HTTPExtender):
+    """One that answers by the predicates and prioritizers that a case names, about nodes by their names."""
+
+    def __init__(self, case: Json) -> None:
+        verbs = {"filter_verb": "filter", "preempt_verb": "preempt"} if case["predicates"] else {}
+        scores = {"prioritize_verb": "prioritize", "weight": case["weight"]} if case["prioritizers"] else {}
+        settings = Extender(case["name"], node_cache_capable=True, ignorable=case["ignorable"], **verbs, **scores)
+        super().__init__(settings, case, self._answer)
+        self.case = case
+
+    def is_interested(self, pod: Pod) -> bool:
+        return not self.case["unInterested"]
+
+    def _answer(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
+        match verb:
+            case "filter":
+                names = payload["NodeNames"]
+                left = [name for name in names if self._passes(name)]
+                failed = {name: f'FakeExtender: node "{name}" failed' for name in names if name not in left}
+                return 200, {"NodeNames": left, "FailedNodes": failed}
+            case "preempt":
+                found = payload["NodeNameToMetaVictims"]
+                return 200, {"NodeNameToMetaVictims": {n: v for n, v in found.items() if self._passes(n)}}
+        return 200, [{"Host": name, "Score": self._score(name)} for name in payload["NodeNames"]]
+
+    def _passes(self, name: str) -> bool:
+        for predicate in self.case["predicates"]:
+            match predicate.removeprefix("framework."):
+                case "ErrorPredicateExtender":
+                    raise ExtenderError("some error")
+                case "FalsePredicateExtender":
+                    return False
+                case "Node1PredicateExtender" if name != "node1":
+                    return False
+        return True
+
+    def _score(self, name: str) -> int:
+        """Each of upstream's prefers one node, by 10 to 1."""
+        favourites = {"framework.Node1PrioritizerExtender": "node1", "framework.Node2PrioritizerExtender": "node2"}
+        return sum(p["weight"] * (10 if favourites[p["function"]] == name else 1) for p in self.case["prioritizers"])
+
+
+def table_extenders(case: Json) -> list[TableExtender]:
+    """Those of a case in the order in which they are called."""
+    return [TableExtender(each) for each in case.get("extenders", ())]

@@ -1,0 +1,72 @@
+"""Cycles with HTTP extenders against kube-scheduler v1.36.2: what it asked them, and what it made of the answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from golden_cases import differences, family_lines
+from scripted_extender import ScriptedExtenders
+
+import kschedctl
+
+Json = dict[str, Any]
+SHARES = 5
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_extenders(share: int) -> None:
+    wrong = {}
+    for case in map(json.loads, family_lines("over_time/extenders")[share::SHARES]):
+        if found := differences(case["want"], answered(case)):
+            wrong[case["id"]] = found[:8]
+    assert not wrong
+
+
+def answered(case: Json) -> Json:
+    """Our answer in the form of a case's ``want``."""
+    extenders = ScriptedExtenders(case["extenders"])
+    try:
+        cluster = kschedctl.Cluster.from_objects(
+            case["objects"], config=case["config"], feature_gates=case.get("featureGates")
+        )
+        found = kschedctl.explain(cluster, case["pod"], call_extender=extenders).to_dict()
+    except kschedctl.KschedctlError:
+        return {"verdict": "Refused"}
+    made = {key: value for key, value in found.items() if key in case["want"]}
+    if "calls" in case["want"]:
+        made["calls"] = in_order(found["calls"])
+        assert in_order(extenders.calls) == made["calls"]
+    for key in ("best", "feasible", "unschedulablePlugins"):
+        made[key] = sorted(found[key])
+    made["diagnosis"] = {node: status(found["diagnosis"][node]) for node in found["diagnosis"]}
+    if found["postFilter"]:
+        made["postFilter"] = status(found["postFilter"]["status"]) | {"nominated": found["postFilter"]["nominated"]}
+    if found["preemption"]:
+        made["preemption"] = preemption(found["preemption"])
+    return made
+
+
+def status(found: Json) -> Json:
+    """Reasons are sorted, those of several nodes in a message too: their order is not defined."""
+    reasons = (re.sub(r"\[(.*)\]", lambda m: ", ".join(sorted(m[1].split(", "))), r) for r in found["reasons"])
+    return {"plugin": found["plugin"], "code": found["code"], "reasons": sorted(reasons)}
+
+
+def in_order(calls: list[Json]) -> list[Json]:
+    """The calls for scores go out at once: by name."""
+    plain = [{**call, "nodes": sorted(call["nodes"])} for call in calls]
+    scores = sorted((call for call in plain if call["verb"] == "prioritize"), key=lambda call: call["extender"])
+    rest = [call for call in plain if call["verb"] != "prioritize"]
+    at = next((i for i, call in enumerate(plain) if call["verb"] == "prioritize"), len(plain))
+    return [*rest[:at], *scores, *rest[at:]]
+
+
+def preemption(found: Json) -> Json:
+    candidates = {
+        node: {"victims": each["victims"], "pdbViolations": each["pdbViolations"]}
+        for node, each in found["candidates"].items()
+    }
+    return {"eligible": found["eligible"], "candidates": candidates, "tied": sorted(found["tied"])}
