@@ -6,9 +6,9 @@ A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot 
     kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
 
 ``explain`` answers for a pod of it, or for a manifest (dict) of a pod, or of what makes pods; ``remedies`` says which
-smallest changes would let it schedule; ``wakes`` whether an event makes the scheduler try a refused pod again. The
-reports have the fields of the JSON documents, which ``report.to_dict()`` gives. What goes wrong by what was given is a
-KschedctlError, whose text is one line.
+smallest changes would let it schedule; ``wakes`` whether an event makes the scheduler try a refused pod again;
+``run_queue`` works off the scheduling queue. The reports have the fields of the JSON documents, which
+``report.to_dict()`` gives. What goes wrong by what was given is a KschedctlError, whose text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])
@@ -26,9 +26,9 @@ from kschedctl.errors import KschedctlError
 from kschedctl.version import __version__
 
 if TYPE_CHECKING:
-    from kschedctl.library import Cluster, explain, remedies, wakes
+    from kschedctl.library import Cluster, explain, remedies, run_queue, wakes
 
-__all__ = ["Cluster", "KschedctlError", "__version__", "explain", "remedies", "wakes"]
+__all__ = ["Cluster", "KschedctlError", "__version__", "explain", "remedies", "run_queue", "wakes"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,10 @@ from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
 from kschedctl.studies.remedies.remedies import remedies
+from kschedctl.studies.run_queue import run_queue
 from kschedctl.studies.waking.wakes import wakes
 
-__all__ = ["Cluster", "explain", "remedies", "wakes"]
+__all__ = ["Cluster", "explain", "remedies", "run_queue", "wakes"]
 
 
 class Cluster(cluster.Cluster):

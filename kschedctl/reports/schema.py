@@ -23,6 +23,7 @@ from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.lint_fixes import LintFixes
 from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
@@ -46,6 +47,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "drain": Drain,
     "failures": Failures,
     "whatif": WhatIf,
+    "queue-run": QueueRun,
     "remedies": Remedies,
     "remedies-of-many": RemediesOfMany,
     "answers": Answers,

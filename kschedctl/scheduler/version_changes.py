@@ -33,6 +33,7 @@ from kschedctl.scheduler.plugins import (
     volume_restrictions,
 )
 from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.queueing import signature
 from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.volumes import capacity_scoring
 
@@ -46,6 +47,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         validation.INVALID_PLUGINS,
         feature_gates.CHECKS_DEPENDENCIES,
         feature_gates.HOST_NETWORK_NEEDS,
+        signature.EXTENDED_RESOURCES_SIGNED,
     ),
     "TaintToleration": (taint_toleration.REASON,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),

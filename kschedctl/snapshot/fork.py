@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools, Counts, Position, Row
+from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
+from kschedctl.snapshot.arrivals import Arrivals
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
@@ -28,7 +29,9 @@ class Fork:
 
     ``node`` (P,): the row of the node that each pod is on, -1 for none. ``objects``: the others as they are now, when
     claims are bound and budgets are spent. ``trail``: what happened, in order; ``touched`` (N,): how long it was after
-    the last move to or from each node.
+    the last move to or from each node. ``nominations``, (M,) each: rows that were promised, and the positions of the
+    pods that wait for them. ``preempting``: the pods, as ``namespace/name``, whose victims are being evicted.
+    ``time_passes``: the present is later at each look; while it does not, ``arrivals`` tells who came to a node when.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -36,9 +39,12 @@ class Fork:
         self.objects = ClusterObjects(snapshot.cluster, snapshot.indexes)
         self.node = snapshot.node.copy()
         self.trail = Trail()
+        self.arrivals = Arrivals()
+        self.time_passes = True
         self.touched = np.zeros(len(self.nodes), np.int64)
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
+        self.preempting: set[str] = set()
         self._ahead: dict[int, Delta] = {}
         self._memo: dict[Hashable, Any] = {}
 
@@ -52,9 +58,10 @@ class Fork:
         requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
         other = copy(self)
         other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
+        other.arrivals = self.arrivals.copy()
         other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
-        other._ahead = dict(self._ahead)
+        other._ahead, other.preempting = dict(self._ahead), set(self.preempting)
         other.objects = self.objects.fork()
         return other
 
@@ -84,6 +91,10 @@ class Fork:
     @property
     def settings(self) -> Settings:
         return self.snapshot.settings
+
+    @cached_property
+    def nominations(self) -> tuple[Rows, Rows]:
+        return self.snapshot.nominations
 
     @cached_property
     def resources(self) -> dict[str, int]:
@@ -208,9 +219,11 @@ class Fork:
             change(total, request, out=total)
         self.node[position] = row if sign > 0 else -1
         self.trail.append(row, info, sign)
+        if not self.time_passes:
+            self.arrivals.append(row, position, sign)
         self.touched[row] = len(self.trail)
         self._by_node = None
-        if self._ahead and position in self.snapshot.nominations[1]:
+        if self._ahead and position in self.nominations[1]:
             self._ahead = {}
 
     def pods_on(self, row: Row) -> list[Position]:
@@ -224,10 +237,26 @@ class Fork:
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
+    def nominate(self, position: Position, row: Row) -> None:
+        """Promise a node to a pod instead of the one that it may have been promised; with NO_ROW none."""
+        rows, positions = self.nominations
+        others = positions != position
+        rows, positions = rows[others], positions[others]
+        if row != NO_ROW:
+            rows, positions = np.append(rows, row), np.append(positions, position)
+        self.nominations = rows, positions
+        self._ahead = {}
+
+    def nominated_row(self, position: Position) -> Row:
+        """The row that a pod was promised, NO_ROW for none."""
+        rows, positions = self.nominations
+        found = rows[positions == position]
+        return Row(int(found[0])) if len(found) else NO_ROW
+
     def nominated_from(self, priority: int) -> Delta:
         """The pods of at least this priority that wait for the node that they were promised, as if they were there."""
         if priority not in self._ahead:
-            rows, positions = self.snapshot.nominations
+            rows, positions = self.nominations
             infos = self.pods.info[positions]
             ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
             ones = np.ones(int(ahead.sum()), np.int64)
@@ -239,7 +268,7 @@ class Fork:
         found = self.nominated_from(info.priority)
         if not found:
             return found
-        rows, positions = self.snapshot.nominations
+        rows, positions = self.nominations
         itself = [i for i, p in enumerate(positions.tolist()) if same_pod(self.pods.objects[p], info.pod)]
         if not itself:
             return found

@@ -27,6 +27,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = "not eligible due to preemptionPolicy=Never."
+UNDER_WAY = "waiting for the preemption for this pod to be finished"
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
 DROPPED_MAY_HELP = ByVersion(
@@ -84,8 +85,8 @@ class DefaultPreemption(DeclaredPlugin):
         yield Lean("PodDisruptionBudget", Effect.VICTIMS)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Upstream holds a pod back while evictions for it are under way, which no snapshot shows."""
-        return SUCCESS
+        """Holds a pod back while evictions for it are under way, which no snapshot shows, but a run of the queue."""
+        return Status(Code.UNRESOLVABLE, (UNDER_WAY,)) if info.pod.key in view.preempting else SUCCESS
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         found = self.before_extenders(cycle)

@@ -110,7 +110,7 @@ class _Victims:
         pods = view.pods
         lower = pods.priority[pods.info] < cycle.info.priority
         pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
-        pod = pod[_importance(view, pod)]
+        pod = pod[_importance(view, pod, view.arrivals.order(pod, view.node, view.snapshot.node))]
         violating = budgets(view).violations(pod)
         order = np.lexsort((~violating, view.node[pod]))
         pod, violating = pod[order], violating[order]
@@ -147,7 +147,7 @@ class _Victims:
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         anew = np.flatnonzero(self.removed & mixed[self.node])
-        order[anew] = anew[_importance(self.view, self.pod[anew])]
+        order[anew] = anew[_importance(self.view, self.pod[anew], np.arange(len(anew)))]
         return self.candidates(rows, order)
 
     def candidates(self, rows: Positions, order: Positions) -> Candidates:
@@ -168,15 +168,14 @@ def _holders(cycle: Cycle) -> Bools:
     return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
 
 
-def _importance(view: Fork, pods: Positions) -> Positions:
+def _importance(view: Fork, pods: Positions, came: Positions) -> Positions:
     """The order within each node: higher priority first, then the longer running; those not started yet come last.
 
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
-    in reverse order.
+    in reverse order, unless time stands still. Pods that are equal stay in the order in which they ``came``, (V,).
     """
-    order = np.arange(len(pods))
     if not len(pods):
-        return order
+        return came
     start = view.pods.start[pods]
-    late = np.where(start == NO_TIME, -order, order)
+    late = np.where((start == NO_TIME) & view.time_passes, -came, came)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))

@@ -205,8 +205,12 @@ class Simulation:
 
     # -- one pod -------------------------------------------------------------------------------------------------
 
+    def framework(self, position: Position) -> Framework | None:
+        """The profile that serves a pod."""
+        return self._framework_of(int(self.view.pods.info[position]))
+
     def _framework(self, position: Position) -> Framework:
-        framework = self._framework_of(int(self.view.pods.info[position]))
+        framework = self.framework(position)
         if framework is None:
             raise KeyError(position)
         return framework

@@ -1,0 +1,58 @@
+"""What the scheduler did with the pods of a cluster that wait for a node, cycle by cycle."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.unknown import UnknownKind
+
+
+class GatedPod(Document, frozen=True):
+    """The first PreEnqueue plugin that keeps a pod from being tried, and what it says."""
+
+    plugin: str
+    code: str
+    reasons: tuple[str, ...] = ()
+
+
+class FailedPod(Document, frozen=True):
+    """Why a pod was not placed; ``nominated``: the node that preemption makes room on; ``rejectors``: plugins."""
+
+    code: str
+    message: str
+    nominated: str = ""
+    rejectors: tuple[str, ...] = ()
+
+
+class QueueCycle(Document, frozen=True, omit_defaults=True):
+    """One cycle. ``popped``: the pod that was next; ``bound``: pod -> node; ``victims`` are evicted.
+
+    ``feasible``, ``evaluated``: how many nodes fitted and were looked at, of a single pod that was placed;
+    ``batched``: its node had been left over by the pod before. ``nominations_cleared``: pods that lose the node that
+    they were promised.
+    """
+
+    popped: str
+    bound: dict[str, str] = {}
+    failed: dict[str, FailedPod] = {}
+    victims: tuple[str, ...] = ()
+    feasible: int | None = None
+    evaluated: int | None = None
+    batched: bool = False
+    nominations_cleared: tuple[str, ...] = ()
+
+
+class QueueRun(Document, frozen=True):
+    """``gated``: pods that no cycle tries; ``queue_after``: pod -> active, backoff or unschedulable, in the end."""
+
+    cycles: tuple[QueueCycle, ...]
+    gated: dict[str, GatedPod] = msgspec.field(default_factory=dict)
+    queue_after: dict[str, str] = msgspec.field(default_factory=dict)
+    closed_loop: bool = False
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "QueueRun"

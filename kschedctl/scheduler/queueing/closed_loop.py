@@ -1,0 +1,65 @@
+"""What a scheduling cycle sets going comes back: nominations, bindings and evictions, each kind by name.
+
+Upstream: pkg/scheduler/eventhandlers.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import NO_ROW, Position
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.queueing.events import POD, ChangedObject
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
+
+
+def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
+    """Cycles until no pod can be popped."""
+    while record := loop.schedule_one():
+        yield record
+        bring_back(loop, record)
+
+
+def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
+    """Let the scheduler see what the cycle did. Budgets stay as they are, as nobody counts the pods again."""
+    nodes = loop.view.nodes.names
+    promised = {p: f.nominated for p, f in record.failed.items() if f.nominated is not None}
+    promised |= dict.fromkeys(record.cleared, NO_ROW)
+    for position in _by_name(loop, promised):
+        row = promised[position]
+        _nominated(loop, position, nodes[row] if row != NO_ROW else "")
+    for position in _by_name(loop, record.bound):
+        old = loop.object(position)
+        _changed(loop, position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
+        loop.queue.delete(position)
+    for position in _by_name(loop, record.victims):
+        loop.simulation.take_down([position])
+        _changed(loop, position, None)
+
+
+def _by_name(loop: SchedulingLoop, positions: Iterable[Position]) -> list[Position]:
+    return sorted(positions, key=lambda position: loop.view.pods.objects[position].key)
+
+
+def _nominated(loop: SchedulingLoop, position: Position, node: str) -> None:
+    """The node that a pod was promised, or none any more, stands in its status now."""
+    old = loop.object(position)
+    if old.status.nominated_node_name == node:
+        return
+    if not node:
+        loop.view.nominate(position, NO_ROW)
+    _changed(loop, position, replace(old, status=replace(old.status, nominated_node_name=node)))
+
+
+def _changed(loop: SchedulingLoop, position: Position, new: Pod | None) -> None:
+    """The API server tells of a pod that was changed, or deleted."""
+    change = ChangedObject(POD, loop.object(position), new)
+    if new is not None:
+        loop.replace(position, new)
+    for occurrence in loop.scheduler.event_handlers.occurrences(change):
+        if occurrence.itself:
+            loop.queue.update(position, occurrence)
+        else:
+            loop.queue.move(occurrence)

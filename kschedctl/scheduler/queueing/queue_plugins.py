@@ -1,0 +1,41 @@
+"""The plugins of a scheduler's profiles, as its queue asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kschedctl.api.arrays import Position
+from kschedctl.scheduler.framework import SUCCESS, Status
+from kschedctl.scheduler.queueing.attempt import gating_plugin
+from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.queued_pod import QueuedPod
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class QueuePlugins:
+    """``info``: what scheduling reads of a pod as it is now."""
+
+    def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
+        self._scheduler, self._view, self._info = scheduler, view, info
+
+    def gate(self, pod: QueuedPod) -> tuple[str, Status]:
+        """The plugin that keeps a pod out of the queue, and what it says."""
+        info = self._info(pod.position)
+        framework, _ = self._scheduler.framework_for(info, self._view)
+        return gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
+
+    def gating_plugin(self, pod: QueuedPod) -> str:
+        return self.gate(pod)[0]
+
+    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+        info = self._info(pod.position)
+        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        return hears(registrations, info, occurrence, pod.gating_plugin)
+
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
+        info = self._info(pod.position)
+        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        return strategy(pod.rejectors, hints(registrations, pod.rejectors, info, occurrence, self._view))

@@ -1,0 +1,232 @@
+"""The scheduler at work on its queue: pods are popped, tried and put back, and what follows comes back as events.
+
+Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36). Time stands still,
+one pod is tried after the other, and what a cycle sets going (bindings, nominations, evictions) is done when it is
+over. In the open loop none of this is seen; in the closed one it comes back (scheduling/queueing/closed_loop.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
+from kschedctl.api.objects import Pod
+from kschedctl.scheduler.cycle import NO_NODES, Cycle
+from kschedctl.scheduler.framework import Code, PluginError
+from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.queueing.backoff_queue import Backoff
+from kschedctl.scheduler.queueing.events import POD, ChangedObject
+from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
+from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
+from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
+from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
+from kschedctl.scheduler.queueing.signature import Signer
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.sampling import Sampling
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+class Failed(NamedTuple):
+    """Why a pod was not bound.
+
+    ``nominated``: the node that it was promised, NO_ROW when it is promised none any more; None: as before.
+    """
+
+    code: Code
+    message: str
+    rejectors: Rejectors = NONE
+    nominated: Row | None = NO_ROW
+
+
+@dataclass
+class CycleRecord:
+    """What one cycle did. ``victims`` are to go; ``cleared`` lose the node that they were promised.
+
+    ``scheduled``: of a single pod that was placed. ``group``: what a cycle of a pod group tells of it.
+    """
+
+    popped: Position
+    bound: dict[Position, Row] = field(default_factory=dict)
+    failed: dict[Position, Failed] = field(default_factory=dict)
+    victims: tuple[Position, ...] = ()
+    cleared: tuple[Position, ...] = ()
+    scheduled: Scheduled | None = None
+    group: Any = None
+
+
+def _takes_back(outcome: PostFilterOutcome) -> bool:
+    """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
+    reports = [result.report for result in outcome.results.values()]
+    tried = any(isinstance(each, Preemption) and each.eligible for each in reports)
+    return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
+
+
+class PodGroups(Protocol):
+    """The pod groups of a cluster, whose members are tried together."""
+
+    @property
+    def members(self) -> Container[Position]:
+        """The pods that belong to one."""
+
+    def schedule(self, loop: SchedulingLoop, popped: QueuedPod) -> CycleRecord:
+        """The cycle of the group of a member that was popped."""
+
+
+class SchedulingLoop:
+    """One run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot."""
+
+    def __init__(self, scheduler: Scheduler, groups: PodGroups | None = None) -> None:
+        self.scheduler, self.groups = scheduler, groups
+        self.simulation = Simulation(scheduler)
+        self.view = self.simulation.view
+        self.view.time_passes = False
+        gates, configuration = scheduler.gates, scheduler.configuration
+        self.pods = PodScheduling(self.view, Sampling(configuration.percentage_of_nodes_to_score))
+        backoff = Backoff(
+            configuration.pod_initial_backoff_seconds * NANOSECONDS,
+            configuration.pod_max_backoff_seconds * NANOSECONDS,
+            popped=gates.enabled("SchedulerPopFromBackoffQ"),
+        )
+        members = groups.members if groups else frozenset[Position]()
+        self.plugins = QueuePlugins(scheduler, self.view, self.info)
+        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
+        self.queue = SchedulingQueue(self.plugins, rules, Clock())
+        self._signers: dict[str, Signer] = {}
+        self._objects: dict[Position, Pod] = {}
+
+    def fill(self) -> None:
+        """Put all pods that wait for a node into the queue, as they come in the order of the cluster.
+
+        With gate GangScheduling each pod that comes may complete a group, whether or not it has a node.
+        """
+        groups = self.scheduler.gates.enabled("GangScheduling")
+        chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
+        for position in positions_of(chosen):
+            info = self.info(position)
+            if not info.spec.node_name and self.framework(position) is not None:
+                self.queue.add(QueuedPod(position, info.priority, signature=self.sign(info)))
+            if groups and self.queue.unschedulable:
+                for occurrence in self.scheduler.event_handlers.occurrences(ChangedObject(POD, None, info.pod)):
+                    self.queue.move(occurrence)
+
+    def open_loop(self) -> Iterator[CycleRecord]:
+        """Cycles until the active queue is empty; nothing comes back."""
+        while len(self.queue.active) and (record := self.schedule_one()):
+            yield record
+
+    def schedule_one(self) -> CycleRecord | None:
+        """One cycle, of a pod or a group; None when no pod can be popped."""
+        popped = self.queue.pop()
+        if popped is None:
+            return None
+        in_group = self.groups is not None and popped.position in self.groups.members
+        record = self.groups.schedule(self, popped) if self.groups and in_group else self.schedule_pod(popped)
+        self.view.preempting.clear()
+        return record
+
+    def schedule_pod(self, popped: QueuedPod) -> CycleRecord:
+        """The cycle of a single pod."""
+        position, record = popped.position, CycleRecord(popped.position)
+        framework, info = self.framework(position), self.info(position)
+        if framework is None or info.terminating:
+            self.queue.done(position)
+            return record
+        try:
+            found = self.pods.schedule(framework, info, popped.signature, self.queue.cycle)
+            if found.row != NO_ROW:
+                self.assume(position, found.row)
+                record.scheduled, record.bound = found, {position: found.row}
+                return record
+        except PluginError as error:
+            self.fail(popped, Failed(Code.ERROR, str(error)), record)
+            return record
+        self._post_filter(popped, found.cycle, record)
+        return record
+
+    # -- parts of a cycle ----------------------------------------------------------------------------------------
+
+    def assume(self, position: Position, row: Row) -> None:
+        """Reserve what a pod needs on a node, and take it to be there. Raises PluginError."""
+        self.simulation.bind(position, row)
+        self.view.nominate(position, NO_ROW)
+        self.queue.done(position)
+
+    def fail(self, pod: QueuedPod, failure: Failed, record: CycleRecord) -> None:
+        """Put a pod back that was not placed; upstream's handleSchedulingFailure."""
+        record.failed[pod.position] = failure
+        self.queue.add_unschedulable(pod, failure.rejectors)
+        if failure.nominated is not None:
+            self.view.nominate(pod.position, failure.nominated)
+
+    def _post_filter(self, popped: QueuedPod, cycle: Cycle, record: CycleRecord) -> None:
+        """What could be done for a pod that fits nowhere, and its failure."""
+        if not len(self.view.nodes):
+            self.fail(popped, Failed(Code.UNRESOLVABLE, NO_NODES), record)
+            return
+        outcome = run_post_filter(cycle)
+        nominated = self._nominated(outcome)
+        if nominated is not None and nominated != NO_ROW:
+            record.victims = self._victims(outcome, nominated)
+            record.cleared = self._less_urgent(nominated, popped.priority) if record.victims else ()
+        if record.victims and self.scheduler.gates.enabled("SchedulerAsyncPreemption"):
+            self.view.preempting.add(self.view.pods.objects[popped.position].key)
+        failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
+        self.fail(popped, failure, record)
+
+    def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
+        """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""
+        names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
+        if outcome.status.code is Code.SUCCESS and names:
+            return Row(self.view.nodes.index[names[-1]])
+        return NO_ROW if _takes_back(outcome) else None
+
+    def _victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
+        """The pods that preemption evicts on the row."""
+        for result in outcome.results.values():
+            if isinstance(result.report, Preemption) and result.report.choice is not None:
+                chosen = next(each for each in result.report.choice.tied if each.row == row)
+                return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
+        return ()
+
+    def _less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
+        """The pods of lower priority that were promised a node, by their object."""
+        rows, positions = self.view.nominations
+        here = [Position(p) for p in positions[rows == row].tolist()]
+        return tuple(p for p in here if self.info(p).priority < priority and self.object(p).status.nominated_node_name)
+
+    # -- pods ----------------------------------------------------------------------------------------------------
+
+    def framework(self, position: Position) -> Framework | None:
+        return self.simulation.framework(position)
+
+    def object(self, position: Position) -> Pod:
+        """The pod as it is now."""
+        if position not in self._objects:
+            self._objects[position] = self.view.stored(self.view.pods.objects[position])
+        return self._objects[position]
+
+    def replace(self, position: Position, pod: Pod) -> None:
+        """The pod changed."""
+        self._objects[position] = pod
+
+    def info(self, position: Position) -> PodInfo:
+        """What scheduling reads of the very pod, as it is now."""
+        info = self.simulation.placements.arriving(position)
+        return PodInfo(self.object(position), info.options, info.number, info.alike)
+
+    def sign(self, info: PodInfo) -> bytes | None:
+        """The signature by which pods are told to be alike."""
+        name = info.spec.scheduler_name
+        if name not in self._signers:
+            framework, extenders = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
+            assert framework is not None
+            self._signers[name] = Signer(framework, self.scheduler.gates, extenders=extenders, view=self.view)
+        return self._signers[name].sign(info)

@@ -1,0 +1,234 @@
+"""The scheduling queue: pods to be tried now, pods that back off, and those that wait for something to change.
+
+Upstream: PriorityQueue in pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go (v1.36). A pod is in one
+queue at the most, and in none while it is being tried. Nominated pods are the fork's (snapshot/fork.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from kschedctl.api.arrays import Position
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
+from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
+from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
+
+ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"
+LONGEST_UNSCHEDULABLE = 5 * 60 * NANOSECONDS
+"""Pods that waited for longer are tried again, whatever happened."""
+SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
+STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
+ACTIVATE = None
+"""In the place of an event: the pod is to be tried again whatever refused it. Upstream: EventForceActivate."""
+
+
+class QueueAdvice(Protocol):
+    """What the plugins of the profiles say to the queue."""
+
+    def gating_plugin(self, pod: QueuedPod) -> str:
+        """The plugin that keeps a pod out of the queue, empty when none does; one that did so until now goes first."""
+
+    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+        """Whether an event is about the pod, and one of which its gating plugin, where it has one, is told."""
+
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
+        """What the plugins that refused a pod make of an event."""
+
+
+class Rules(NamedTuple):
+    """What the queue goes by.
+
+    ``by_hints``: gate SchedulerQueueingHints. ``in_groups``: the pods that are tried with the others of their pod
+    group, which come back when their backoff is over, whatever happens.
+    """
+
+    backoff: Backoff = USUAL_BACKOFF
+    by_hints: bool = True
+    in_groups: Container[Position] = frozenset()
+
+
+class SchedulingQueue:
+    """The pods that wait, by their positions."""
+
+    def __init__(self, plugins: QueueAdvice, rules: Rules, clock: Clock) -> None:
+        self.plugins, self.rules, self.clock = plugins, rules, clock
+        self.active = PodHeap(_by_priority)
+        self.backoff = BackoffQueue(clock, rules.backoff)
+        self.unschedulable: dict[Position, QueuedPod] = {}
+        self.cycle = 0
+        """How many pods were popped."""
+        self._moved_in = -1
+        self._in_flight: dict[Position, int] = {}
+        """The pods that are being tried, and how many of ``_happened`` had happened before."""
+        self._happened: list[tuple[Occurrence | None, Position | None]] = []
+
+    # -- where pods are ------------------------------------------------------------------------------------------
+
+    def get(self, position: Position) -> QueuedPod | None:
+        return self.active.get(position) or self.backoff.get(position) or self.unschedulable.get(position)
+
+    def __iter__(self) -> Iterator[tuple[QueuedPod, str]]:
+        """All pods, each with the name of its queue."""
+        yield from ((pod, ACTIVE) for pod in self.active)
+        yield from ((pod, BACKOFF) for pod in self.backoff)
+        yield from ((pod, UNSCHEDULABLE) for pod in self.unschedulable.values())
+
+    # -- pods come, are tried, and come back ---------------------------------------------------------------------
+
+    def add(self, pod: QueuedPod) -> None:
+        """A pod that is new."""
+        pod.timestamp = self.clock.now()
+        self._activate(pod)
+
+    def pop(self) -> QueuedPod | None:
+        """The next to try; with an empty active queue, where that is so, one that backs off. None: none is left."""
+        found = self.active.pop()
+        if found is None and self.rules.backoff.popped:
+            found = self.backoff.pop()
+        if found is not None:
+            self._take_off(found)
+        return found
+
+    def pop_specific(self, position: Position) -> QueuedPod | None:
+        """A certain pod, to be tried with another; None where it is gated or in no queue."""
+        self._activate_waiting(position)
+        found = self.active.delete(position)
+        if found is not None:
+            self._take_off(found)
+        return found
+
+    def done(self, position: Position) -> None:
+        """A pod is not being tried any more."""
+        self._in_flight.pop(position, None)
+        if not self._in_flight:
+            self._happened = []
+
+    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors) -> None:
+        """A pod comes back from a try in which these refused it; upstream's AddUnschedulableIfNotPresent."""
+        pod.rejectors = rejectors
+        if rejectors.all:
+            pod.unschedulable_count += 1
+            pod.consecutive_errors = 0
+        else:
+            pod.consecutive_errors += 1
+        pod.timestamp, pod.backoff_expiration, pod.flushed = self.clock.now(), None, False
+        if self.rules.by_hints:
+            self._requeue(pod, self._meanwhile(pod))
+        elif self._moved_in >= self.cycle or not rejectors.all:
+            self._back_off(pod)
+        else:
+            self.unschedulable[pod.position] = pod
+        self.done(pod.position)
+
+    def delete(self, position: Position) -> None:
+        """A pod that is gone, or bound."""
+        _ = self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.pop(position, None)
+
+    # -- what happens --------------------------------------------------------------------------------------------
+
+    def update(self, position: Position, occurrence: Occurrence) -> None:
+        """The object of a pod that waits has changed, which makes this event for the pod itself."""
+        pod = self.unschedulable.get(position)
+        if pod is not None:
+            self._requeue(pod, self._strategy(pod, occurrence))
+        elif position in self._in_flight:
+            self._happened.append((occurrence, position))
+
+    def move(self, occurrence: Occurrence) -> None:
+        """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue."""
+        for pod in list(self.unschedulable.values()):
+            if self.plugins.hears(pod, occurrence):
+                strategy = self._strategy(pod, occurrence)
+                if strategy is not SKIP:
+                    self._requeue(pod, strategy)
+        self._moved_in = self.cycle
+        if self._in_flight:
+            self._happened.append((occurrence, None))
+
+    def activate(self, positions: Iterable[Position]) -> None:
+        """Pods that are to be tried as soon as possible, whatever refused them."""
+        for position in positions:
+            if not self._activate_waiting(position):
+                if position in self._in_flight:
+                    self._happened.append((ACTIVATE, position))
+                self._moved_in = self.cycle
+
+    def flush_backoff(self) -> None:
+        """Pods whose backoff is over may be tried now."""
+        for pod in self.backoff.pop_completed():
+            self._activate(pod, checked=self.rules.backoff.popped)
+
+    def flush_unschedulable(self) -> None:
+        """So may those that waited for too long."""
+        now = self.clock.now()
+        for pod in list(self.unschedulable.values()):
+            if now - pod.timestamp > LONGEST_UNSCHEDULABLE:
+                pod.flushed = True
+                self._requeue(pod, AFTER_BACKOFF)
+
+    # -- moving one pod ------------------------------------------------------------------------------------------
+
+    def _take_off(self, pod: QueuedPod) -> None:
+        pod.attempts += 1
+        self._in_flight[pod.position] = len(self._happened)
+        self.cycle += 1
+
+    def _activate_waiting(self, position: Position) -> bool:
+        pod = self.backoff.delete(position)
+        if pod is not None:
+            return self._activate(pod, checked=self.rules.backoff.popped)
+        pod = self.unschedulable.get(position)
+        return pod is not None and self._activate(pod)
+
+    def _meanwhile(self, pod: QueuedPod) -> QueueingStrategy:
+        """What follows from all that happened while the pod was tried."""
+        if not pod.rejectors.all or pod.position in self.rules.in_groups:
+            return AFTER_BACKOFF
+        since = self._in_flight.get(pod.position, len(self._happened))
+        heard = [occurrence for occurrence, target in self._happened[since:] if target in (None, pod.position)]
+        return max((self._strategy(pod, each) for each in heard), key=STRENGTH.__getitem__, default=SKIP)
+
+    def _strategy(self, pod: QueuedPod, occurrence: Occurrence | None) -> QueueingStrategy:
+        """Upstream's isPodWorthRequeuing."""
+        if occurrence is ACTIVATE or not pod.rejectors.all:
+            return AFTER_BACKOFF
+        return self.plugins.strategy(pod, occurrence)
+
+    def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy) -> None:
+        """Put the pod where the strategy says."""
+        if strategy is SKIP:
+            self.unschedulable[pod.position] = pod
+        elif strategy is AFTER_BACKOFF and self.backoff.backing_off(pod):
+            self._back_off(pod)
+        else:
+            self._activate(pod)
+
+    def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
+        """Into the active queue, unless a plugin gates the pod. ``checked``: they were asked already."""
+        if not checked and self._held_back(pod):
+            return False
+        self.unschedulable.pop(pod.position, None)
+        self.active.add(pod)
+        return True
+
+    def _back_off(self, pod: QueuedPod) -> None:
+        if not self.rules.backoff.popped or not self._held_back(pod):
+            self.unschedulable.pop(pod.position, None)
+            self.backoff.add(pod)
+
+    def _held_back(self, pod: QueuedPod) -> bool:
+        """Whether a PreEnqueue plugin refuses the pod, which then waits until that plugin is told of something."""
+        pod.gating_plugin = plugin = self.plugins.gating_plugin(pod)
+        if plugin:
+            refused = pod.rejectors.unschedulable | {plugin}
+            pod.rejectors = pod.rejectors._replace(unschedulable=refused)
+            self.unschedulable[pod.position] = pod
+        return bool(plugin)
+
+
+def _by_priority(pod: QueuedPod) -> tuple[int, float]:
+    return PrioritySort.sort_key(pod.priority, pod.timestamp)

@@ -1,0 +1,80 @@
+"""The scheduling queue worked off: which pod is tried when, what comes of it, and where the rest waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kschedctl.api.arrays import NO_ROW, Position
+from kschedctl.cluster import Cluster
+from kschedctl.reports import queue_run as reports
+from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_closed_loop
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.shared_cluster import left_out
+from kschedctl.studies.unknown import of_simulation, said
+
+
+def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
+    """Schedule the pods that wait for a node, in the order of the queue; time stands still.
+
+    With ``closed_loop`` what a cycle does comes back as events before the next one, which may put pods back into the
+    queue, until no pod is left to try; without it no binding is seen and no victim goes. Of equal nodes the first by
+    name is taken. Raises InputError, ConfigurationError.
+
+    >>> from kschedctl import Cluster, run_queue
+    >>> pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}}
+    >>> run_queue(Cluster.from_objects([pod])).cycles[0].failed["shop/web"].message
+    'no nodes available to schedule pods'
+    """
+    loop = SchedulingLoop(Scheduler(cluster))
+    loop.fill()
+    gated = _gated(loop)
+    records = list(cycles_of_closed_loop(loop) if closed_loop else loop.open_loop())
+    key = _keys(loop)
+    return reports.QueueRun(
+        cycles=tuple(_cycle(loop, record) for record in records),
+        gated=gated,
+        queue_after={key(pod.position): place for pod, place in loop.queue},
+        closed_loop=closed_loop,
+        **left_out(loop.scheduler),
+        **said(of_simulation(loop.simulation)),
+    )
+
+
+def _gated(loop: SchedulingLoop) -> dict[str, reports.GatedPod]:
+    found = {}
+    for pod, _ in loop.queue:
+        if pod.gated:
+            _, status = loop.plugins.gate(pod)
+            report = reports.GatedPod(pod.gating_plugin, status.code, status.reasons)
+            found[loop.view.pods.objects[pod.position].key] = report
+    return found
+
+
+def _cycle(loop: SchedulingLoop, record: CycleRecord) -> reports.QueueCycle:
+    key, nodes = _keys(loop), loop.view.nodes.names
+    single = record.scheduled
+    return reports.QueueCycle(
+        popped=key(record.popped),
+        bound={key(position): nodes[row] for position, row in record.bound.items()},
+        failed={key(position): _failed(failure, nodes) for position, failure in record.failed.items()},
+        victims=tuple(map(key, record.victims)),
+        feasible=single.feasible if single else None,
+        evaluated=single.evaluated if single else None,
+        batched=single is not None and single.batched,
+        nominations_cleared=tuple(map(key, record.cleared)),
+    )
+
+
+def _failed(failure: Failed, nodes: Sequence[str]) -> reports.FailedPod:
+    return reports.FailedPod(
+        failure.code,
+        failure.message,
+        nodes[failure.nominated] if failure.nominated not in (None, NO_ROW) else "",
+        tuple(sorted(failure.rejectors.all)),
+    )
+
+
+def _keys(loop: SchedulingLoop) -> Callable[[Position], str]:
+    pods = loop.view.pods.objects
+    return lambda position: pods[position].key

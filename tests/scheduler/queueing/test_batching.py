@@ -1,0 +1,121 @@
+"""Opportunistic batching: which pods count as alike, and when the next node of an earlier pod is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.queueing.scheduling_loop import SchedulingLoop
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.run_queue import run_queue
+
+Json = dict[str, Any]
+LISTED = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
+NO_DEFAULTS = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [LISTED]}],
+}
+
+
+def node(name: str, cpu: str) -> Json:
+    return {
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}},
+    }
+
+
+def pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "shop", "labels": labels or {"app": "web"}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def loop_of(*objects: Json, **settings: Any) -> SchedulingLoop:
+    found = SchedulingLoop(Scheduler(Cluster.from_objects(list(objects), **{"config": NO_DEFAULTS, **settings})))
+    found.fill()
+    return found
+
+
+def signatures(*pods: Json, **settings: Any) -> list[bytes | None]:
+    return [queued.signature for queued, _ in loop_of(*pods, **settings).queue]
+
+
+ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]
+CLAIMS = [{"name": "gpu", "resourceClaimName": "gpu"}]
+TERM = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["y", "x"]}, {"key": "b", "operator": "Exists"}]}
+SAME_TERM = {
+    "matchExpressions": [{"key": "b", "operator": "Exists"}, {"key": "a", "operator": "In", "values": ["x", "y"]}]
+}
+
+
+def on(term: Json) -> Json:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "alike"),
+    [
+        ({}, {"priority": 7}, True),
+        ({}, {"cpu": "1000m"}, True),
+        ({}, {"cpu": "2"}, False),
+        ({}, {"labels": {"app": "db"}}, False),
+        ({}, {"nodeSelector": {"disk": "ssd"}}, False),
+        ({"affinity": on(TERM)}, {"affinity": on(SAME_TERM)}, True),
+        ({"affinity": on(TERM)}, {}, False),
+        ({}, {"tolerations": [{"operator": "Exists"}]}, False),
+        ({}, {"schedulingGates": [{"name": "later"}]}, True),
+    ],
+)
+def test_pods_alike_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
+    first, second = signatures(pod("a", **left), pod("b", **right))
+    assert first is not None
+    assert (first == second) is alike
+
+
+@pytest.mark.parametrize(
+    "spec", [{"affinity": ANTI}, {"topologySpreadConstraints": SPREAD}, {"resourceClaims": CLAIMS}]
+)
+def test_pods_that_cannot_be_compared_have_none(spec: Json) -> None:
+    assert signatures(pod("a", **spec)) == [None]
+
+
+def test_default_constraints_leave_no_pod_signed() -> None:
+    assert signatures(pod("a"), config=None) == [None]
+
+
+def test_before_the_gate_no_pod_is_signed() -> None:
+    assert signatures(pod("a"), kube_version="1.34") == [None]
+    assert signatures(pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
+
+
+def test_where_extenders_are_asked_no_pod_is_signed() -> None:
+    extenders = [{"urlPrefix": "http://x", "filterVerb": "filter"}]
+    assert signatures(pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
+
+
+def test_the_next_node_is_taken_when_the_last_one_is_full() -> None:
+    """Each node takes one pod; the larger node, which is emptier, first. The third pod finds no node left over."""
+    nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
+    cycles = run_queue(Cluster.from_objects([*nodes, pod("a"), pod("b"), pod("c")], NO_DEFAULTS)).cycles
+    assert [list(cycle.bound.values()) for cycle in cycles] == [["large"], ["small"], ["other"]]
+    assert [(cycle.feasible, cycle.evaluated, cycle.batched) for cycle in cycles] == [
+        (3, 3, False),
+        (1, 1, True),
+        (1, 1, True),
+    ]
+
+
+def test_a_node_with_room_left_is_scored_anew() -> None:
+    cycles = run_queue(Cluster.from_objects([node("a", "4"), node("b", "4"), pod("a"), pod("b")], NO_DEFAULTS)).cycles
+    assert [(cycle.feasible, cycle.batched) for cycle in cycles] == [(2, False), (2, False)]
+
+
+def test_a_pod_of_another_signature_in_between_ends_it() -> None:
+    pods = [pod("a"), pod("b", labels={"app": "db"}), pod("c")]
+    nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
+    assert not any(cycle.batched for cycle in run_queue(Cluster.from_objects([*nodes, *pods], NO_DEFAULTS)).cycles)

@@ -1,0 +1,37 @@
+"""The queue worked off as by kube-scheduler itself: every cycle, and where the pods are in the end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_cases import SETTINGS, Json, family_lines
+
+import kschedctl
+
+SHARES = 6
+SETS = ("rejectors", "victims", "nominationsCleared")
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_run(share: int) -> None:
+    cases = [json.loads(line) for line in family_lines("over_time/run")[share::SHARES]]
+    assert len(cases) == 25
+    for case in cases:
+        settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+        cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
+        found = kschedctl.run_queue(cluster, closed_loop=True).to_dict()
+        for number, (got, wanted) in enumerate(zip(found["cycles"], case["want"]["cycles"], strict=False)):
+            assert plain(got) == plain(wanted), f"{case['id']}, cycle {number}"
+        assert len(found["cycles"]) == len(case["want"]["cycles"]), case["id"]
+        assert found["queueAfter"] == case["want"]["queueAfter"], case["id"]
+        assert found["gated"] == case["want"]["gated"], case["id"]
+
+
+def plain(value: Any, key: str = "") -> Any:
+    """Nothing is like empty, and some lists have no order."""
+    if isinstance(value, dict):
+        found: Json = {name: plain(each, name) for name, each in value.items()}
+        return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}
+    return sorted(value) if key in SETS and value else value
