@@ -34,6 +34,8 @@ _kschedctl() {
         explain/--scheduler-name|remedies/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|remedies/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         remedies/--max-changes) COMPREPLY=(); return ;;
         remedies/--by) COMPREPLY=(); return ;;
         remedies/--only) COMPREPLY=(); return ;;
@@ -66,7 +68,7 @@ _kschedctl() {
         lint/explain) _kschedctl_names rules; return ;;
     esac
     case $command/$current in
-        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node' ;;
+        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --call-extenders --record-extenders --extender-answers' ;;
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet' ;;
         remedies/*) _kschedctl_names pods; return ;;

@@ -30,6 +30,7 @@ from kschedctl.cli.options import Source
 from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import Cluster, namespaced
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
@@ -44,7 +45,7 @@ class Inquiry:
 
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
     stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
-    those that name no namespace go to ``namespace``.
+    those that name no namespace go to ``namespace``. ``call_extender``: how extenders are asked.
     """
 
     cluster: Cluster
@@ -55,11 +56,12 @@ class Inquiry:
     around: bool = False
     written: dict[Owner, Manifest] = field(default_factory=dict)
     namespace: str | None = None
+    call_extender: CallExtender | None = None
 
     @cached_property
     def scheduler(self) -> Scheduler:
         """The one that all answers about the cluster are taken from."""
-        return Scheduler(self.cluster)
+        return Scheduler(self.cluster, self.call_extender)
 
     def template(self, owner: Owner) -> Struct | None:
         """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""

@@ -19,6 +19,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
+from kschedctl.reports.extender_answers import ExtenderAnswers
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.lint_fixes import LintFixes
@@ -51,6 +52,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "remedies": Remedies,
     "remedies-of-many": RemediesOfMany,
     "answers": Answers,
+    "extender-answers": ExtenderAnswers,
     "version": Version,
     "version-changes": VersionChanges,
 }

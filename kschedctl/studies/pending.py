@@ -48,10 +48,12 @@ def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanation]:
     """Explanation by ``namespace/name``; pods alike in all that scheduling reads share one, as a Deployment's are."""
     columns = scheduler.view.pods
-    shared: dict[tuple[int, str], Explanation] = {}
+    asked = scheduler.call_extender is not None and bool(scheduler.extenders)
+    shared: dict[tuple[int, str, str], Explanation] = {}
     found = {}
     for pod in pods:
-        alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name)
+        own = pod.key if asked else ""  # to extenders no two pods are alike
+        alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
         if alike not in shared:
             shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod)))
         found[pod.key] = shared[alike]

@@ -15,6 +15,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
@@ -28,6 +29,7 @@ from kschedctl.render.page import names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.pending import PendingPods
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.edits.cluster_edits import added
@@ -41,6 +43,8 @@ EXAMPLES = (
     "kschedctl explain -A",
     "helm template web ./web | kschedctl explain -f - -n shop",
     "kubectl get nodes,pods -A -o json | kschedctl explain web -f - -o json",
+    "kschedctl explain web --call-extenders --record-extenders said.json",
+    "kschedctl explain web --snapshot x.ksnap --extender-answers said.json",
 )
 
 log = logging.getLogger(__name__)
@@ -52,6 +56,7 @@ def explain(
     source: Source,
     scope: Scope,
     view: View,
+    extending: Extending,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -74,12 +79,15 @@ def explain(
     Of a workload (deploy/NAME) its pending pods are explained, else one more replica; with -f the manifests of the
     files, each as if it were created now in the cluster: that of the files if they hold nodes, else --snapshot, --demo
     or the live one. Without either every pending pod of the namespace (with -A of all), grouped by cause.
+    HTTP extenders of the configuration are asked only with --call-extenders: they get the pod and the nodes as far as
+    kube-scheduler's plugins read them. Otherwise the answer says what they might change.
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
-    question = _Question(source, scope, tuple(pods or ()), as_if, not no_remedies)
-    return _ask(question, view, watch)
+    with extending.calling() as call_extender:
+        question = _Question(source, scope, tuple(pods or ()), as_if, not no_remedies, call_extender)
+        return _ask(question, view, watch)
 
 
 def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
@@ -101,10 +109,12 @@ class _Question:
     words: tuple[str, ...]
     as_if: dict[str, Any]
     remedies: bool
+    call_extender: CallExtender | None
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
-        inquiry = replace(inquiry, cluster=asking_for(inquiry.cluster, self.scope.scheduler_name))
+        cluster = asking_for(inquiry.cluster, self.scope.scheduler_name)
+        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender)
         scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
             return self._explained(

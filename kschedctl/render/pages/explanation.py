@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     shown_first,
 )
 from kschedctl.render.pages.advice import advice_section
+from kschedctl.render.pages.extenders import extenders_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import remedies_section
 from kschedctl.render.pages.reservations import reservations_section
@@ -64,6 +65,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *_before_nodes(report),
         *_refusals(report, style),
+        *extenders_section(report, style),
         *scores_section(report, style),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),

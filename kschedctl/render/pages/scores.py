@@ -26,12 +26,13 @@ PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
 
 
 def scores_section(report: Explanation, style: Style) -> Page:
-    """The best nodes; plugins that give all nodes shown the same weighted score go into a line of their own."""
+    """The best nodes; plugins and extenders that give all nodes shown the same go into a line of their own."""
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = shown_first(ranked, None if style.unlimited else NODES_SHOWN)
-    telling = [p for p, by_node in report.weighted.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
+    scorers = {**report.weighted, **report.extender_scores}
+    telling = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
     columns: tuple[Column, ...] = (Column("node", keep=True), Column("total", right=True))
     if OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width:
         columns += tuple(Column(p, right=True) for p in telling)
@@ -59,13 +60,17 @@ def _in_words(report: Explanation, node: str, plugins: list[str], style: Style) 
 def _scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
     """What each plugin gives the node."""
     for plugin in plugins:
+        if plugin in report.extender_scores:
+            yield f"{report.extender_scores[plugin][node]:+,}"
+            continue
         raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
         normalized = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
         yield f"{raw:,} → {normalized if style.wide else weighted}"
 
 
 def _alike(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:
-    alike = [f"{p} {by_node[node]}" for p, by_node in report.weighted.items() if p not in telling]
+    scorers = {**report.weighted, **report.extender_scores}
+    alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in telling]
     return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
 
 

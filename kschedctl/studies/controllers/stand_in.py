@@ -56,7 +56,7 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
     for workload, (made, replaced) in zip(wanted, reduced, strict=True):
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
-            schedulers[keys] = Scheduler(_without(applied.cluster, replaced))
+            schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
         found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload))
     return found
 
@@ -64,7 +64,7 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
 def scheduler_of(creation: Creation, scheduler: Scheduler) -> Scheduler:
     """That of the cluster with what is created; the same where nothing but pods is."""
     applied = creation.applied(scheduler.cluster)
-    return scheduler if applied is scheduler.cluster else Scheduler(applied)
+    return scheduler if applied is scheduler.cluster else Scheduler(applied, scheduler.call_extender)
 
 
 def _reduced(existing: Existing, workload: Struct) -> _Reduced:

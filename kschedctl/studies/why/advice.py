@@ -49,6 +49,7 @@ PLACES: dict[tuple[str, bool | None], Advice] = {
         "DetachVolumes", "Volumes have to be detached from {node}, or its driver's limit is wrong"
     ),
     ("DynamicResources", None): _DEVICES,
+    ("Extender", None): Advice("AskExtender", "An extender refuses nodes that would fit: see its log and its settings"),
 }
 """Plugin, and whether nodes are within reach (None: either) -> where to look; ``{node}`` is the nearest."""
 

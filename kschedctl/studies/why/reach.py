@@ -9,16 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.resource_names import is_scalar
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.dynamic_resources.claims import CANNOT_ALLOCATE
+from kschedctl.scheduler.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.facts import AnyFact, Cordoned, Insufficient, Said, UntoleratedTaint, as_fact
 from kschedctl.scheduler.framework import Code, Rejection
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
 constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
+NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a word"
 FIT, DEVICES = "NodeResourcesFit", "DynamicResources"
 
 Levels = npt.NDArray[np.int8]
@@ -44,8 +46,8 @@ class Obstacle(NamedTuple):
 
 
 def obstacles(cycle: Cycle) -> list[Obstacle]:
-    """All that stands against nodes: what keeps them from being looked at, then the plugins in the profile's order."""
-    return [*_not_looked_at(cycle), *_filtered(cycle)]
+    """All that stands against nodes: what keeps them from being looked at, the plugins in order, and the extenders."""
+    return [*_not_looked_at(cycle), *_filtered(cycle), *_extended(cycle)]
 
 
 def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
@@ -85,6 +87,31 @@ def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
         for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
             obstacle = _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)
             yield obstacle._replace(fact=_with_nominated(obstacle.fact))
+
+
+def _extended(cycle: Cycle) -> Iterator[Obstacle]:
+    """What extenders refuse, each by its messages, and what they leave out without one, which nobody reports."""
+    consultation, index = cycle.consultation, cycle.view.nodes.index
+    by_message: dict[tuple[str, str], list[int]] = {}
+    for url, refusals in consultation.refusals.items():
+        for name, message in refusals.items():
+            if name in index:
+                by_message.setdefault((url, message), []).append(index[name])
+    for (url, message), rows in by_message.items():
+        refused = np.zeros(len(cycle.considered), np.bool_)
+        refused[rows] = True
+        never = [row for row in rows if cycle.told[Row(row)].code is Code.UNRESOLVABLE]
+        level = np.full(len(refused), NEAR, np.int8)
+        level[never] = OUT_OF_REACH
+        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _said(f"refused by {url}"))
+    dropped = cycle.dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
+    if dropped.any():
+        silent = np.zeros_like(dropped)
+        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), silent)
+
+
+def _said(text: str) -> FactOf:
+    return lambda row: Said(text)
 
 
 def _with_nominated(fact: FactOf | None) -> FactOf:

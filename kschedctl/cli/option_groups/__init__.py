@@ -1,0 +1,1 @@
+"""Groups of options, besides those that all commands share."""

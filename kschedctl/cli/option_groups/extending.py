@@ -1,0 +1,70 @@
+"""The options that say whether extenders are asked, and the answers that stand in for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.sources.output_file import check_output_files
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extending:
+    """What extenders of the configuration say about the pods."""
+
+    call_extenders: Annotated[
+        bool,
+        typer.Option("--call-extenders", help="Really ask the configuration's extenders, at their URLs over HTTP."),
+    ] = False
+    record_extenders: Annotated[
+        str | None,
+        typer.Option("--record-extenders", metavar="FILE", help="Write down what they answer; needs --call-extenders."),
+    ] = None
+    extender_answers: Annotated[
+        str | None,
+        typer.Option("--extender-answers", metavar="FILE", help="Take their answers from such a file."),
+    ] = None
+
+    @contextmanager
+    def calling(self) -> Iterator[CallExtender | None]:
+        """How extenders are asked within the block, None: not at all; what is recorded is written at its end.
+
+        Raises UsageError, InputError.
+        """
+        self._check()
+        if self.extender_answers is not None:
+            from kschedctl.sources.extenders.recording import RecordedAnswers  # noqa: PLC0415 - for few questions
+
+            yield RecordedAnswers.read(self.extender_answers)
+        elif not self.call_extenders:
+            yield None
+        else:
+            from kschedctl.sources.extenders.http import HTTPCaller  # noqa: PLC0415
+            from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
+
+            recorder = Recorder(HTTPCaller())
+            yield recorder
+            if self.record_extenders is not None:
+                recorder.write(self.record_extenders)
+                log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
+
+    def arguments(self) -> list[str]:
+        """The options that ask the same of them again."""
+        answers = ["--extender-answers", self.extender_answers] if self.extender_answers else []
+        return ["--call-extenders"] * self.call_extenders + answers
+
+    def _check(self) -> None:
+        if self.call_extenders and self.extender_answers is not None:
+            raise UsageError("--call-extenders and --extender-answers are two sources", hint="leave one of them out")
+        if self.record_extenders is not None and not self.call_extenders:
+            raise UsageError("--record-extenders needs --call-extenders", hint="only what is asked can be recorded")
+        check_output_files(self.record_extenders)

@@ -1,0 +1,35 @@
+"""What extenders answered, kept so that the same questions are answered without them: kind ExtenderAnswers.
+
+The JSON Schema is ``kschedctl/reports/schemas/extender-answers.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kschedctl.reports.document import Document
+
+
+class ExtenderAnswer(Document, frozen=True):
+    """What the extender at a URL answered when it was asked about a pod and these nodes.
+
+    ``question``: a hash of all that it was asked, the pod's status and times aside. ``body``: the decoded JSON of a
+    ``status`` 200; ``error``: why the call failed, in kube-scheduler's words.
+    """
+
+    extender: str
+    verb: str
+    pod: str
+    nodes: tuple[str, ...]
+    question: str
+    status: int = 0
+    body: Any = None
+    error: str = ""
+
+
+class ExtenderAnswers(Document, frozen=True):
+    """In the order in which they were given."""
+
+    answers: tuple[ExtenderAnswer, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ExtenderAnswers"

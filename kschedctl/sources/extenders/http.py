@@ -1,0 +1,136 @@
+"""Extenders asked over HTTP as kube-scheduler asks them: bounded in time and size, at the configuration's URLs alone.
+
+What the scheduler would make an error is one here, in its words (ExtenderError). Where its own call could end otherwise
+than ours, because nothing is reached from here or because we stop reading, nobody knows (UnheardError).
+Upstream: HTTPExtender.send in pkg/scheduler/extender.go (v1.36), net/http of Go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    NewConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from kschedctl.errors import shown_url
+from kschedctl.scheduler.configuration.extenders import Extender
+from kschedctl.scheduler.configuration.strict_decoding import decode
+from kschedctl.scheduler.extenders.answers import ExtenderError
+from kschedctl.scheduler.extenders.extender import UnheardError
+from kschedctl.sources.extenders.go_json import decoded
+from kschedctl.sources.extenders.tls import tls_context
+from kschedctl.sources.live.http import shortened
+from kschedctl.sources.live.limits import Limit, limited, with_limits
+
+DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
+MOST_BYTES = 64 << 20
+CHUNK = 1 << 16
+REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
+
+
+class HTTPCaller:
+    """Asks extenders; the connections to each are kept."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, urllib3.PoolManager] = {}
+
+    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+        """HTTP status and body. Raises ExtenderError, UnheardError, and InputError for TLS settings of no use."""
+        settings = decode(extender, Extender)
+        url = f"{settings.url_prefix.rstrip('/')}/{verb}"
+        scheme = urlsplit(url).scheme
+        if scheme not in ("http", "https"):
+            raise ExtenderError(f'Post "{shown_url(url)}": unsupported protocol scheme "{scheme}"')
+        return self._post(url, settings, msgspec.json.encode(payload))
+
+    def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, Any]:
+        shown = shown_url(url)
+        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
+        limit = Limit(monotonic() + seconds, seconds)
+        try:
+            with limited(limit):
+                response = self._pool(settings).request(
+                    "POST",
+                    url,
+                    body=body,
+                    headers=_headers(url),
+                    timeout=urllib3.Timeout(total=seconds),
+                    preload_content=False,
+                    retries=False,
+                    redirect=False,
+                )
+        except (ConnectTimeoutError, NewConnectionError, SSLError, LocationValueError) as error:
+            raise UnheardError(f"were not all reached from here: {shown}: {_words(error)}") from None
+        except (HTTPError, OSError) as error:
+            raise ExtenderError(_failure(shown, error, limit)) from None
+        try:
+            return _answer(response, shown, limit)
+        finally:
+            response.close()
+
+    def _pool(self, settings: Extender) -> urllib3.PoolManager:
+        key = repr(settings)
+        if key not in self._pools:
+            tls: dict[str, Any] = {}
+            if settings.url_prefix.startswith("https:"):
+                tls["ssl_context"] = tls_context(settings, shown_url(settings.url_prefix))
+                if settings.tls_config and settings.tls_config.server_name:
+                    tls["server_hostname"] = settings.tls_config.server_name
+            self._pools[key] = with_limits(urllib3.PoolManager(num_pools=1, **tls))
+        return self._pools[key]
+
+
+def _headers(url: str) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    parts = urlsplit(url)
+    if parts.username is not None:
+        headers |= urllib3.make_headers(basic_auth=f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+    return headers
+
+
+def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tuple[int, Any]:
+    if response.status in REDIRECTIONS and response.headers.get("Location"):
+        raise UnheardError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
+    if response.status != 200:
+        return response.status, None
+    chunks, size = [], 0
+    try:
+        while chunk := response.read(CHUNK, decode_content=False):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise UnheardError(f"were not all heard: {shown} answers with more than {MOST_BYTES >> 20} MiB")
+    except (HTTPError, OSError) as error:
+        late = isinstance(error, ReadTimeoutError) or limit.left() <= 0
+        why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+        raise ExtenderError(why if late else "unexpected EOF") from None
+    return 200, decoded(b"".join(chunks))
+
+
+def _failure(shown: str, error: Exception, limit: Limit) -> str:
+    """As Go's client words it."""
+    if isinstance(error, ReadTimeoutError) or limit.left() <= 0:
+        why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    else:
+        why = "EOF" if "without response" in str(error) else _words(error)
+    return f'Post "{shown}": {why}'
+
+
+def _words(error: BaseException) -> str:
+    """What happened, on one line, without our own objects' names."""
+    reason = getattr(error, "reason", None)
+    text = str(reason if isinstance(reason, BaseException) else error)
+    words = text.rpartition("Failed to establish a new connection: ")[2] or text
+    return shown_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", words)))

@@ -1,0 +1,119 @@
+"""What extenders answered: recorded while they are asked, and given again to the same questions later."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kschedctl.errors import InputError, shown_url
+from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
+from kschedctl.scheduler.extenders.answers import ExtenderError
+from kschedctl.scheduler.extenders.extender import CallExtender, UnheardError
+from kschedctl.sources.output_file import write_file
+from kschedctl.sources.read import read_documents
+
+PASSING = ("status",)
+"""Of objects what is another at each look, and decides nothing about where a pod fits, but for that of nodes."""
+PASSING_METADATA = ("creationTimestamp", "uid")
+
+
+class Recorder:
+    """Asks through ``call`` and keeps what is answered; what nobody heard is not kept."""
+
+    def __init__(self, call: CallExtender) -> None:
+        self._call = call
+        self.answers: list[ExtenderAnswer] = []
+
+    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+        """Raises what ``call`` raises."""
+        asked = _question(extender, verb, payload)
+        try:
+            status, body = self._call(extender, verb, payload)
+        except ExtenderError as error:
+            self.answers.append(msgspec.structs.replace(asked, error=str(error)))
+            raise
+        self.answers.append(msgspec.structs.replace(asked, status=status, body=body))
+        return status, body
+
+    def write(self, path: str) -> None:
+        """Raises InputError."""
+        document = ExtenderAnswers(tuple(self.answers))
+        write_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=1), b"\n"], private=True)
+
+
+class RecordedAnswers:
+    """Answers as they were given. A question that was always answered alike has that answer as often as it is asked;
+    one with several answers has each of them once, in order.
+    """
+
+    def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
+        self._name = name
+        self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
+        for each in answers:
+            self._left.setdefault(_unanswered(each), []).append(each)
+        self._always = {asked for asked, given in self._left.items() if all(each == given[0] for each in given)}
+
+    @classmethod
+    def read(cls, path: str) -> RecordedAnswers:
+        """Raises InputError."""
+        documents = read_documents(path)
+        if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
+            raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
+        try:
+            return cls(msgspec.convert(documents[0], ExtenderAnswers).answers, path)
+        except msgspec.ValidationError as error:
+            raise InputError(str(error), where=path) from None
+
+    def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
+        """Raises ExtenderError as it was, UnheardError where there is no answer."""
+        asked = _question(extender, verb, payload)
+        left = self._left.get(asked, [])
+        if not left:
+            raise UnheardError(f"were asked what {self._name} has no answer to")
+        found = left[0] if asked in self._always else left.pop(0)
+        if found.error:
+            raise ExtenderError(found.error)
+        return found.status, found.body
+
+
+def _unanswered(answer: ExtenderAnswer) -> ExtenderAnswer:
+    return msgspec.structs.replace(answer, status=0, body=None, error="")
+
+
+def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> ExtenderAnswer:
+    """The answer, but for what is answered."""
+    metadata = payload["Pod"]["metadata"]
+    whole = payload.get("Nodes")
+    names = [node["metadata"]["name"] for node in whole["items"]] if whole else payload.get("NodeNames") or ()
+    victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
+    return ExtenderAnswer(
+        extender=shown_url(str(extender.get("urlPrefix", ""))),
+        verb=verb,
+        pod=f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
+        nodes=tuple(sorted((*names, *victims))),
+        question=_hash(payload),
+    )
+
+
+def _hash(payload: Mapping[str, Any]) -> str:
+    """Of the pod, and of what is asked about; nodes in any order."""
+    asked = dict(payload)
+    asked["Pod"] = _lasting(payload["Pod"])
+    if payload.get("NodeNames"):
+        asked["NodeNames"] = sorted(payload["NodeNames"])
+    if payload.get("Nodes"):
+        asked["Nodes"] = sorted(payload["Nodes"]["items"], key=lambda node: str(node["metadata"].get("name")))
+    if payload.get("NodeNameToVictims"):
+        victims = payload["NodeNameToVictims"].items()
+        asked["NodeNameToVictims"] = {
+            node: [[pod["metadata"]["uid"] for pod in each["Pods"]], each["NumPDBViolations"]] for node, each in victims
+        }
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:32]
+
+
+def _lasting(pod: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in PASSING_METADATA}
+    return {**{key: value for key, value in pod.items() if key not in PASSING}, "metadata": metadata}

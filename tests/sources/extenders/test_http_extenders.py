@@ -1,0 +1,180 @@
+"""A real extender that filters, prioritises, fails, hangs and lies: the outcome of the scheduler, or a clear doubt."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import pytest
+from extender_server import TLS, ExtenderServer, extender
+
+import kschedctl
+from kschedctl.sources.extenders import http
+from kschedctl.sources.extenders.http import HTTPCaller
+
+Json = dict[str, Any]
+NODES = [
+    {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+    for name in ("n1", "n2", "n3")
+]
+POD = {
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+}
+
+
+def configuration(server: ExtenderServer | str, **settings: Any) -> Json:
+    url = server if isinstance(server, str) else server.url
+    verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": url, **verbs, "httpTimeout": "2s", **settings}],
+    }
+
+
+def explained(server: ExtenderServer | str, **settings: Any) -> Json:
+    cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, **settings))
+    return kschedctl.explain(cluster, "shop/web", call_extender=HTTPCaller()).to_dict()
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["names", "whole nodes"])
+def test_it_filters_and_scores(by_name: bool) -> None:
+    script = {"filter": {"refuse": {"n1": "busy"}}, "prioritize": {"scores": {"n2": 3, "n3": -4}}}
+    with extender(script=script) as server:
+        found = explained(f"{server.url}/", nodeCacheCapable=by_name)
+    assert found["feasible"] == ["n2", "n3"]
+    assert found["extenderScores"] == {f"{server.url}/": {"n2": 30, "n3": -40}}
+    assert found["total"]["n2"] - found["total"]["n3"] == 70  # the nodes are alike
+    assert [path for path, *_ in server.requests] == ["/filter", "/prioritize"]
+    assert server.requests[0][1]["content-type"] == "application/json"
+    sent = server.requests[0][2]
+    assert (sent["NodeNames"] is None, sent["Nodes"] is None) == (not by_name, by_name)
+    assert not found["undecided"]
+
+
+FAILING = {
+    "status": ({"status": 500}, "failed filter with extender at URL {url}/filter, code 500"),
+    "its own words": ({"script": {"filter": {"error": "no GPU left"}}}, "no GPU left"),
+    "garbage": ({"raw": b"<html>"}, "invalid character '<' looking for beginning of value"),
+    "cut short": ({"raw": b'{"NodeNames": ["n1"'}, "unexpected EOF"),
+    "nothing": ({"raw": b""}, "EOF"),
+    "a list": ({"raw": b"[]"}, "json: cannot unmarshal array into Go value of type v1.ExtenderFilterResult"),
+    "names that are none": (
+        {"raw": b'{"NodeNames": [1]}'},
+        "json: cannot unmarshal number into Go struct field ExtenderFilterResult.NodeNames of type string",
+    ),
+    "nested": ({"raw": b"[" * 100_000}, "exceeded max depth"),
+    "unknown node": (
+        {"script": {"filter": {"ghost": ["ghost"]}}},
+        'extender "{url}" claims a filtered node "ghost" which is not found in the input node list',
+    ),
+    "hangs up": ({"hang_up": True}, 'Post "{url}/filter": EOF'),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "words"), FAILING.values(), ids=FAILING)
+def test_a_failure_is_the_schedulers_error_unless_it_may_be_ignored(behaviour: Json, words: str) -> None:
+    with extender(**behaviour) as server:
+        found = explained(server)
+        ignored = explained(server, ignorable=True)
+    assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
+    assert (ignored["verdict"], len(ignored["feasible"])) == ("Schedulable", 3)
+    assert ignored["extenderErrors"][0]["error"] == words.format(url=server.url)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        (
+            {"hang": 5.0},
+            'Post "{url}/filter": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
+        ),
+        (
+            {"raw": b'{"NodeNames": ["n1", "n2"]}', "drip": 0.1},
+            "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
+        ),
+    ],
+    ids=["silence", "a byte now and then"],
+)
+def test_it_has_the_time_of_the_configuration(behaviour: Json, words: str) -> None:
+    started = time.monotonic()
+    with extender(**behaviour) as server:
+        found = explained(server, httpTimeout="300ms", prioritizeVerb="")
+    assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
+    assert time.monotonic() - started < 3
+
+
+def test_it_is_not_followed_elsewhere() -> None:
+    with extender() as other, extender(status=307, headers={"Location": f"{other.url}/filter"}) as server:
+        found = explained(server, prioritizeVerb="")
+    assert other.requests == []
+    assert (found["verdict"], found["undecided"]) == ("Schedulable", True)
+    assert (
+        found["unknown"][0]["why"]
+        == f"were not all heard: {server.url}/filter redirects elsewhere, which is not followed"
+    )
+
+
+def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what its end would have been."""
+    monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
+    with extender(endless=1024) as server:
+        found = explained(server, prioritizeVerb="", httpTimeout="30s")
+    assert found["undecided"]
+    assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
+
+
+def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
+    with extender() as server:
+        gone = server.url
+    found = explained(gone, prioritizeVerb="")
+    assert found["undecided"]
+    assert found["unknown"][0]["why"] == f"were not all reached from here: {gone}/filter: Connection refused"
+
+
+def test_what_follows_the_first_value_does_not_count() -> None:
+    with extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
+        assert explained(server, prioritizeVerb="")["feasible"] == ["n2"]
+
+
+def test_another_scheme_is_none() -> None:
+    found = explained("file:///etc", prioritizeVerb="")
+    assert found["message"] == 'Post "file:///etc/filter": unsupported protocol scheme "file"'
+
+
+def test_user_and_password_go_to_it_and_nowhere_else() -> None:
+    with extender(status=503) as server:
+        found = explained(server.url.replace("//", "//me:hunter2@"), prioritizeVerb="")
+    expected = base64.b64encode(b"me:hunter2").decode()
+    assert server.requests[0][1]["authorization"] == f"Basic {expected}"
+    assert "hunter2" not in str(found)
+    assert found["message"] == f"failed filter with extender at URL {server.url}/filter, code 503"
+
+
+def pem(name: str) -> str:
+    return base64.b64encode((TLS / name).read_bytes()).decode()
+
+
+@pytest.mark.parametrize("as_data", [True, False], ids=["data", "files"])
+def test_tls_as_the_configuration_says(as_data: bool) -> None:
+    if as_data:
+        tls = {"caData": pem("ca.pem"), "certData": pem("client.pem"), "keyData": pem("client.pem")}
+    else:
+        tls = {"caFile": str(TLS / "ca.pem"), "certFile": str(TLS / "client.pem"), "keyFile": str(TLS / "client.pem")}
+    with extender(tls=True, script={"filter": {"refuse": {"n1": "busy"}}}) as server:
+        found = explained(server, enableHTTPS=True, tlsConfig=tls, prioritizeVerb="")
+        strange = explained(
+            server, enableHTTPS=True, tlsConfig={**tls, "serverName": "else.example"}, prioritizeVerb=""
+        )
+    assert found["feasible"] == ["n2", "n3"]
+    assert strange["undecided"]
+    assert "certificate verify failed" in strange["unknown"][0]["why"]
+
+
+def test_keys_that_were_left_out_are_asked_for() -> None:
+    tls = {"keyData": "REDACTED", "certData": "REDACTED"}
+    with pytest.raises(kschedctl.KschedctlError, match="left out when the cluster was saved"):
+        explained("https://127.0.0.1:1", tlsConfig=tls)
