@@ -66,9 +66,9 @@ class Surroundings(NamedTuple):
 
 def surroundings(source: Source, found: ReadResult, namespace: str | None) -> Surroundings:
     """None where the files hold a Node, else ``--snapshot``, ``--demo`` or the live cluster. Raises KschedctlError."""
+    refuse_invalid_around(found.around)
     if found.objects.get("Node") and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
-    refuse_invalid_around(found.around)
     around = replace(source, filename=[])
     cluster = load(around, namespace)
     if around.live and cluster.picture and not namespace:

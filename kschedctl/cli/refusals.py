@@ -28,7 +28,7 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
-    """The same for budgets, classes, claims and autoscalers that files add to a cluster."""
+    """The same for budgets, classes, claims and autoscalers, of files that describe a cluster too."""
     told = []
     for document, place in manifests:
         found = typed(document, str(document["kind"]), place, around_pods.KINDS)

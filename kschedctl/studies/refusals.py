@@ -41,12 +41,13 @@ class Denial(NamedTuple):
 
 def refuse(manifest: Mapping[str, Any], cluster: Cluster) -> None:
     """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest."""
+    kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        found = msgspec.convert(without_nulls(manifest), KINDS[str(manifest["kind"])])
+        found = msgspec.convert(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
-        raise InputError(str(error), where=describe(manifest)) from None
-    where = describe(manifest)
-    raise_all([InputError(each.message, where=where, hint=each.hint) for each in refusals(manifest, found, cluster)])
+        raise InputError(str(error), where=where) from None
+    wrong = refusals(manifest, found, cluster) if kind in KINDS else invalid_around(manifest, found)
+    raise_all([InputError(each.message, where=where, hint=each.hint) for each in wrong])
 
 
 def raise_all(told: list[InputError]) -> None:

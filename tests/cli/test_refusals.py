@@ -236,3 +236,50 @@ spec:
     said = 'The PodDisruptionBudget "web" is invalid: spec.minAvailable: Invalid value: "2": a valid percent string'
     assert (found.code, found.out) == (2, "")
     assert found.err.startswith(f"error: {path}: document 2 (line 10): {said}")
+
+
+AROUND = {
+    "budget": (
+        {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "spec": {"minAvailable": 1, "maxUnavailable": 1}},
+        "minAvailable and maxUnavailable cannot be both set",
+    ),
+    "priority": (
+        {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 2_000_000_000},
+        "maximum allowed value of a user defined priority is 1000000000",
+    ),
+    "claim": (
+        {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "spec": {"resources": {"requests": {"storage": "1"}}}},
+        "spec.accessModes: Required value",
+    ),
+    "storage": (
+        {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1"},
+        "provisioner: Required value",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["simulate", "capacity", "explain"])
+@pytest.mark.parametrize(("manifest", "said"), AROUND.values(), ids=AROUND)
+def test_in_files_with_nodes_too_unless_an_api_server_gave_it(
+    run: Run, write: Write, command: str, manifest: Json, said: str
+) -> None:
+    """In the same file, and in another."""
+    wrong = {**manifest, "metadata": {"name": "x"}}
+    asked = write(pod("web"), name="pod.json")
+    for files in ((write(*WORLD, wrong),), (write(*WORLD, name="w.json"), "-f", write(wrong, name="x.json"))):
+        found = run(command, "-f", *files, "-f", asked)
+        assert (found.code, found.out) == (2, "")
+        assert f'The {manifest["kind"]} "x" is invalid: ' in found.err
+        assert said in found.err
+    stored = {**wrong, "metadata": {"name": "x", "uid": "1"}}
+    assert run(command, "-f", write(*WORLD, stored), "-f", asked).code == 0
+
+
+def test_a_budget_that_a_scenario_applies_is_refused(run: Run, write: Write, tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.json"
+    steps = [{"apply": {"manifests": [{**AROUND["budget"][0], "metadata": {"name": "x"}}]}}]
+    scenario.write_text(json.dumps({"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": steps}))
+    found = run("whatif", str(scenario), "-f", write(*WORLD))
+    assert (found.code, found.out) == (2, "")
+    where = f"{scenario}: step 1 (apply): manifests[0], PodDisruptionBudget x"
+    assert found.err.startswith(f'error: {where}: The PodDisruptionBudget "x" is invalid: spec: Invalid value')

@@ -52,7 +52,8 @@ def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
 def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
     """The pod comes once, and finds the claim beside it."""
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
-    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    asked = {"requests": {"storage": "1Gi"}}
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": asked}
     late = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, **late}
     bare = pod("bare", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
+from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
@@ -25,7 +26,7 @@ NOT_INSTALLED = "left out, as Helm creates them neither on install nor on upgrad
 class Sorted:
     """``workloads`` by kind, namespace and name; other ``objects`` by kind; ``hooks`` of Helm that are left out.
 
-    ``written``: the documents of workloads that no API server has seen, as far as they were given as documents.
+    ``written``: the documents that no API server has seen, as far as they were given as documents.
     """
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
@@ -74,6 +75,8 @@ def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
         typed = convert(manifest)
         _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
         found.objects.setdefault(kind, []).append(typed)
+        written = kind in AROUND_PODS and not typed.metadata.uid  # type: ignore[attr-defined]
+        found.written += [manifest] if written else []
 
 
 def _typed(manifest: Mapping[str, Any]) -> Struct:
