@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -68,12 +67,12 @@ def chosen_rules(
 ) -> list[Rule]:
     """The rules that match ``select``, else those of the profile and ``besides``, and that do not match ``ignore``.
 
-    What is selected is told wherever it is found. Raises UsageError for unknown ids.
+    Raises UsageError for unknown ids.
     """
     select, ignore, besides = tuple(select), tuple(ignore), tuple(besides)
     check_rules_exist((*select, *ignore), RULES)
     if select or profile is RuleProfile.ALL:
-        chosen = [replace(rule, once=False) for rule in RULES if not select or matches(rule.id, select)]
+        chosen = [rule for rule in RULES if not select or matches(rule.id, select)]
     else:
         chosen = [rule for rule in RULES if rule.profile.rank <= profile.rank or rule.id in besides]
     return [rule for rule in chosen if not matches(rule.id, ignore)]

@@ -56,6 +56,7 @@ class Rule:
 
     ``advises``: a field that ``fix`` would add and that not every version reads. ``profile``: the first that has it.
     ``once``: what it says of one object of a namespace it says of most, so it is told once a namespace.
+    ``once_an_object``: what it says of one container it says of most.
     """
 
     id: str
@@ -69,3 +70,4 @@ class Rule:
     advises: VersionedField | None = None
     profile: RuleProfile = RuleProfile.DEFAULT
     once: bool = False
+    once_an_object: bool = False

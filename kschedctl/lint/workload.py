@@ -115,6 +115,11 @@ class Workload:
         """The fewest pods that are kept."""
         return self.fewest if self.fewest is not None else self.replicas or 0
 
+    @property
+    def range(self) -> str:
+        """How many pods are kept, as messages have it."""
+        return str(self.at_most) if self.at_least >= self.at_most else f"{self.at_least} to {self.at_most}"
+
     @cached_property
     def pod(self) -> api.Pod:
         """One of its pods, before it is scheduled."""

@@ -27,7 +27,8 @@ class Finding(Document, frozen=True):
     ``owner``: what makes the object of a cluster, and is to be changed instead. ``file`` is empty for an object of a
     cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when lines move, files are renamed or
     others are put into the lists on the way to the field. ``builds``: the folders of the kustomizations or charts in
-    whose objects it is, where that is not as it stands in the file.
+    whose objects it is, where that is not as it stands in the file. ``also_in``: other files of which the same is said,
+    as they have variants of the object.
     """
 
     rule: str
@@ -43,6 +44,7 @@ class Finding(Document, frozen=True):
     owner: str = ""
     builds: tuple[str, ...] = ()
     namespace: str = ""
+    also_in: tuple[str, ...] = ()
 
 
 class Suppressed(Document, frozen=True):
@@ -65,7 +67,7 @@ class Findings(Document, frozen=True):
 
     ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
     findings, which the baseline has, those ``below`` the severity that was asked for, and those ``alike`` one that is
-    told, of rules that speak once a namespace.
+    told: of the same object in another file, or of rules that speak once a namespace.
     """
 
     checked: int

@@ -26,7 +26,7 @@ spec:
   - {name: one, image: a}
   - {name: two, image: b}
 """
-FOUND = ["lb-deprecated", "rq-missing", "rq-missing"]
+FOUND = ["lb-deprecated", "rq-missing-in-jobs", "rq-missing-in-jobs"]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, dict[str, int], list[str]]:
-        code = main(("lint", *arguments, "-o", "json"))
+        code = main(("lint", *arguments, "--profile", "all", "--fail-on", "note", "-o", "json"))
         report = json.loads(capsys.readouterr().out)
         new = [f"{finding['rule']} {finding['path']}" for finding in report["findings"]]
         return code, {"known": report["known"], "new": len(new)}, new
@@ -76,7 +76,7 @@ def test_only_the_container_that_was_put_first_is_new(run: Run, tmp_path: Path) 
     (tmp_path / "a" / "pod.yaml").write_text(inserted)
     code, counts, new = run("a/pod.yaml", "--baseline", "known.json")
     assert (code, counts) == (1, {"known": 3, "new": 1})
-    assert new == ["rq-missing spec.containers[0]"]
+    assert new == ["rq-missing-in-jobs spec.containers[0]"]
 
 
 def test_the_same_in_another_object_is_new(run: Run, tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_an_older_baseline_is_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text(json.dumps(old))
     code, counts, new = run("a/pod.yaml", "--baseline", "old.json")
     assert (code, counts) == (1, {"known": 1, "new": 2})
-    assert [rule.split()[0] for rule in new] == ["rq-missing", "rq-missing"]
+    assert [rule.split()[0] for rule in new] == ["rq-missing-in-jobs", "rq-missing-in-jobs"]

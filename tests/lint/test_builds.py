@@ -78,7 +78,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
             path = tmp_path / "repository" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        code = main(["lint", ".", "-R", "-o", "json", "--select", "rq-missing,pdb-zero-*", *options])
+        code = main(["lint", ".", "-R", "-o", "json", "--select", "rq-missing*,pdb-zero-*", *options])
         out, err = capsys.readouterr()
         return code, json.loads(out) if out else {}, err
 
@@ -151,7 +151,7 @@ def test_charts_are_linted_as_helm_renders_them(lint: Lint, install: Callable[..
     _, report, _ = lint(CHART, "--helm", "--kube-version", "1.34")
     assert findings(report) == {
         ("rq-missing", "web/templates/web.yaml", 7, "Deployment web"),
-        ("rq-missing", "web/ci/pod.yaml", 4, "Pod ci"),
+        ("rq-missing-in-jobs", "web/ci/pod.yaml", 4, "Pod ci"),
     }
     assert report["passedOver"] == []
     folder = str(Path.cwd() / "web")

@@ -29,7 +29,7 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
     "grafana": set(),
     "ingress-nginx": {
         ("pdb-unhealthy-policy", "PodDisruptionBudget ingress-nginx/ingress-nginx-controller"),
-        ("rq-missing", "Job ingress-nginx/ingress-nginx-admission-create"),
+        ("rq-missing-in-jobs", "Job ingress-nginx/ingress-nginx-admission-create"),
     },
     "kafka": {("pdb-unhealthy-policy", "PodDisruptionBudget kafka/kafka-broker")},
     "keda": {("pdb-unhealthy-policy", "PodDisruptionBudget keda/keda-operator")},
@@ -64,7 +64,7 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
         ("rq-ephemeral-missing", "DaemonSet velero/node-agent"),
     },
     "web-app": {
-        ("rq-missing", "Job shop/migrate"),
+        ("rq-missing-in-jobs", "Job shop/migrate"),
         ("pdb-missing", "Deployment shop/worker"),
         ("ts-missing", "Deployment shop/worker"),
         ("ts-zone-soft-only", "Deployment shop/web"),

@@ -103,7 +103,10 @@ def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[s
     assert main(("lint", "rules", "-o", "json")) == 0
     rules = [rule for family in json.loads(capsys.readouterr().out)["families"] for rule in family["rules"]]
     assert {rule["id"] for rule in rules if rule["profile"] == "strict"} == STRICT
-    assert {rule["id"] for rule in rules if rule["once"]} == STRICT | {"pc-system-critical-in-user-ns"}
+    assert {rule["id"] for rule in rules if rule["once"]} == STRICT | {
+        "pc-system-critical-in-user-ns",
+        "rq-missing-in-jobs",
+    }
     assert {rule["severity"] for rule in rules if rule["once"]} == {"note"}
     assert main(("lint", "explain", "pdb-unhealthy-policy")) == 0
     assert "Only with --profile strict or --select" in capsys.readouterr().out

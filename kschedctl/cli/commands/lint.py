@@ -205,13 +205,14 @@ def _linter(
     ignored = (*settings.ignore, *_listed(which.ignore))
     # A profile that the command line names is what is wanted now, whatever the settings select.
     selected = _listed(which.select) or (settings.select if which.profile is None else ())
-    rules = chosen_rules(selected, ignored, which.profile or settings.profile, settings.severity)
+    profile = which.profile or settings.profile
+    rules = chosen_rules(selected, ignored, profile, settings.severity)
     reporting = Reporting(
         settings.severity,
         which.severity or Severity.NOTE,
         _baseline(which, project),
         path_ignores(project),
-        bounded=which.write_baseline is None,
+        bounded=which.write_baseline is None and not selected and profile is not RuleProfile.ALL,
     )
 
     def linter(manifests: Repository | None) -> Linted:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from kschedctl.lint.findings.bounds import once_a_namespace
+from kschedctl.lint.findings.bounds import bounded
 from kschedctl.lint.findings.fingerprint import fingerprint
 from kschedctl.lint.rule import Rule, Severity
 from kschedctl.lint.subject import Problem, Subject, path_text
@@ -20,7 +20,7 @@ from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 class Reporting:
     """``severities`` overrides those of rules; nothing less grave than ``least`` is reported, nor what is known.
 
-    ``bounded``: what rules say of most objects alike is told once a namespace.
+    ``bounded``: what rules say of many alike is told once; what is selected is told wherever it is found.
     """
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
@@ -61,8 +61,7 @@ def report_of(
     findings = _once(sorted(findings, key=_gravest_first))
     new = new_findings(findings, reporting.baseline)
     grave = [f for f in new if Severity(f.severity).rank <= reporting.least.rank]
-    once = {rule.id for rule in rules.values() if rule.once} if reporting.bounded else set()
-    shown = once_a_namespace(grave, once)
+    shown = bounded(grave, rules.values()) if reporting.bounded else tuple(grave)
     fired = {finding.rule for finding in shown}
     return Findings(
         checked=checked,

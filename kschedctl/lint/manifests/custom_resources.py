@@ -117,21 +117,26 @@ def custom_workloads(subject: Subject) -> Iterator[Workload]:
 
 
 def _pod_templates(spec: Mapping[str, Any]) -> Iterator[_Found]:
-    """Every ``template`` with ``spec.containers``, in the order in which they stand."""
-    open_: list[tuple[Path, Any]] = [(("spec",), spec)]
+    """Every ``template`` with ``spec.containers``, in the order in which they stand.
+
+    Where that is in a template of something else, of which there are several, there are so many times more pods.
+    """
+    open_: list[tuple[Path, Any, int]] = [(("spec",), spec, 1)]
     while open_:
-        at, value = open_.pop()
+        at, value, times = open_.pop()
         if isinstance(value, list):
-            open_ += [((*at, i), inner) for i, inner in enumerate(value)][::-1]
+            open_ += [((*at, i), inner, times) for i, inner in enumerate(value)][::-1]
         elif isinstance(value, dict):
             for key in _TEMPLATES:
                 template = value.get(key)
                 if isinstance(template, dict) and _is_pod_template(template):
                     metadata = template.get("metadata")
                     labelled = metadata if isinstance(metadata, dict) else {}
-                    yield _Found((*at, key, "spec"), template["spec"], labelled, _count(value))
+                    yield _Found((*at, key, "spec"), template["spec"], labelled, _count(value) * times)
+                elif isinstance(template, dict):
+                    times *= _count(value)
             inside = ((key, inner) for key, inner in value.items() if isinstance(inner, dict | list))
-            open_ += [((*at, key), inner) for key, inner in inside][::-1]
+            open_ += [((*at, key), inner, times) for key, inner in inside][::-1]
 
 
 def _is_pod_template(value: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ def spread_missing(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload))
         if workload.serving and not apart and not workload.spec.topology_spread_constraints:
-            yield workload.problem((), f"{workload.at_most} replicas, and nothing says that they go apart")
+            yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
 
 
 def no_host_anti_affinity(world: World) -> Iterator[Problem]:

@@ -42,8 +42,8 @@ def selects_nothing(world: World) -> Iterator[Problem]:
 def missing(world: World) -> Iterator[Problem]:
     protected = _budgets_of(world)
     for workload in world.workloads if world.all_known("PodDisruptionBudget") else ():
-        if workload.serving and workload not in protected:
-            message = f"no budget covers its {workload.at_most} replicas: drains may take all at once"
+        if workload.serving and workload.at_least > 1 and workload not in protected:
+            message = f"no budget covers its {workload.range} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
 
 

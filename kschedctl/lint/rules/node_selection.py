@@ -86,7 +86,7 @@ def node_name_pin(world: World) -> Iterator[Problem]:
         if spec.node_name:
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             yield workload.problem(("nodeName",), message)
-        elif HOSTNAME in spec.node_selector and workload.kind != "Pod":
+        elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
             yield workload.problem(
                 ("nodeSelector", HOSTNAME), f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
             )

@@ -55,8 +55,10 @@ def duplicate_value(world: World) -> Iterator[Problem]:
     for known in world.known_items("PriorityClass"):
         by_value.setdefault(known.value.value, []).append(known)
     for subject, item in world.linted("PriorityClass"):
-        others = sorted({c.metadata.name for c in world.beside(subject, by_value[item.value])} - {item.metadata.name})
-        if others:
+        same = [known for known in by_value[item.value] if world.variants.together(subject, known.subject)]
+        others = sorted({known.subject.name for known in same} - {subject.name})
+        told = any(known.subject.place and known.subject.name < subject.name for known in same)
+        if others and not told:
             yield subject.problem(("value",), f"{item.value:,} is also the value of {', '.join(others)}")
 
 

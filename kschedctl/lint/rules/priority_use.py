@@ -35,15 +35,16 @@ def missing(world: World) -> Iterator[Problem]:
 def not_set(world: World) -> Iterator[Problem]:
     classes = [c for c in world.known("PriorityClass") if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in world.workloads if workload.kind in SERVING]
-    used = {workload.spec.priority_class_name for workload in serving}
-    used |= {pod.spec.priority_class_name for pod in world.cluster.pods} if world.cluster else set()
     if not _classes_known(world) or any(c.global_default for c in classes):
         return
-    if not any(c.value > 0 and c.metadata.name in used for c in classes):
-        return
+    used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
+    pods = world.cluster.pods if world.cluster else ()
+    used |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
+    above = {c.metadata.name for c in classes if c.value > 0}
+    namespaces = {namespace for namespace, name in used if name in above}
     for workload in serving:
         spec = workload.spec
-        if not spec.priority_class_name and not spec.priority:
+        if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
             yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
 
 
@@ -125,7 +126,7 @@ RULES = (
         "pc-not-set",
         NOTE,
         not_set,
-        summary="No priority class where others have one",
+        summary="No priority class where others of the namespace have one",
         why="Pods without a class have priority 0 and are evicted first when pods of a class with a value above 0 "
         "need room.",
         fix="Set priorityClassName",

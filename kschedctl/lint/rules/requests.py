@@ -14,6 +14,7 @@ from kschedctl.api.validation.resources import resource_name
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem
+from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 
 NEEDED = (CPU, MEMORY)
@@ -26,16 +27,33 @@ MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
 
 def missing(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        pod_level = workload.spec.resources
-        given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
-        beside = [c if c.restart_policy == "Always" else None for c in workload.spec.init_containers]
-        kept = [*_numbered("containers", workload.spec.containers), *_numbered("initContainers", beside)]
-        for field, i, container in kept:
-            has = given | {*container.resources.requests, *container.resources.limits}
-            lacking = [name for name in NEEDED if name not in has]
-            if lacking:
-                message = f"container {container.name} requests no {' and no '.join(lacking)}"
-                yield workload.problem((field, i), message)
+        if not _ends(workload):
+            yield from _missing(workload)
+
+
+def missing_in_jobs(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        if _ends(workload):
+            yield from _missing(workload)
+
+
+def _ends(workload: Workload) -> bool:
+    """Whether its pods run to an end, or are nobody's."""
+    kind = workload.subject.kind
+    return kind in ("Pod", "PodTemplate") or any(word in kind for word in ("Job", "Workflow", "Training"))
+
+
+def _missing(workload: Workload) -> Iterator[Problem]:
+    pod_level = workload.spec.resources
+    given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
+    beside = [c if c.restart_policy == "Always" else None for c in workload.spec.init_containers]
+    kept = [*_numbered("containers", workload.spec.containers), *_numbered("initContainers", beside)]
+    for field, i, container in kept:
+        has = given | {*container.resources.requests, *container.resources.limits}
+        lacking = [name for name in NEEDED if name not in has]
+        if lacking:
+            message = f"container {container.name} requests no {' and no '.join(lacking)}"
+            yield workload.problem((field, i), message)
 
 
 def _numbered(field: str, containers: Sequence[Container | None]) -> Iterator[tuple[str, int, Container]]:
@@ -95,15 +113,27 @@ def ephemeral_missing(world: World) -> Iterator[Problem]:
             yield workload.problem(("volumes", index), message)
 
 
+_PACKED = "The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted."
 RULES = (
     Rule(
         "rq-missing",
         WARNING,
         missing,
         summary="Container, or sidecar, without cpu or memory requests",
-        why="The scheduler counts it as needing nothing and packs nodes until pods are throttled, killed or evicted.",
+        why=_PACKED,
         fix="Set resources.requests for cpu and memory",
         source=doc.REQUESTS,
+        once_an_object=True,
+    ),
+    Rule(
+        "rq-missing-in-jobs",
+        NOTE,
+        missing_in_jobs,
+        summary="Container of a Job, or of a pod by itself, without cpu or memory requests",
+        why=_PACKED,
+        fix="Set resources.requests for cpu and memory",
+        source=doc.REQUESTS,
+        once=True,
     ),
     Rule(
         "rq-absurd",

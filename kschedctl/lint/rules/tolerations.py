@@ -5,31 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Taint, Toleration
+from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.tolerations import HARD_EFFECTS, tolerates
 from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.subject import Problem
+from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 _SPLIT = (
     "Set effect: NoExecute and tolerationSeconds, which is allowed with no other effect; tolerate NoSchedule in another"
 )
+_SYSTEM_CLASSES = {found.metadata.name for found in SYSTEM_CLASSES}
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 
 
 def tolerate_all(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        if workload.kind == "DaemonSet" or "system" in workload.namespace:
+        if workload.kind == "DaemonSet" or _of_system(workload):
             continue
-        for i, toleration in enumerate(workload.spec.tolerations):
-            if _everything(toleration):
-                message = (
-                    f"tolerates every {toleration.effect or ''} taint: it also goes to nodes that are "
-                    "broken or not its own"
-                )
-                yield workload.problem(("tolerations", i), " ".join(message.split()))
+        wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _everything(toleration)]
+        if wide:
+            effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
+            message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
+            yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
+
+
+def _of_system(workload: Workload) -> bool:
+    """Whether it may have to run before nodes are ready, or when they are not any more."""
+    spec = workload.spec
+    return "system" in workload.namespace or spec.host_network or spec.priority_class_name in _SYSTEM_CLASSES
 
 
 def _everything(toleration: Toleration) -> bool:
@@ -41,7 +48,7 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
         if workload.kind in ("DaemonSet", "Pod"):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            said = _everything(toleration) and "system" not in workload.namespace
+            said = _everything(toleration) and not _of_system(workload)
             if (
                 toleration.toleration_seconds is None
                 and not said
