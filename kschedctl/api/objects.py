@@ -884,10 +884,66 @@ class DeviceTaintRule(Struct, frozen=True):
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
+class TopologyConstraint(Struct, frozen=True):
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(Struct, frozen=True):
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class GangSchedulingPolicy(Struct, frozen=True):
+    min_count: Int64 = 0
+
+
+class BasicSchedulingPolicy(Struct, frozen=True):
+    """Says by being there that the pods are placed one by one."""
+
+
+class PodGroupSchedulingPolicy(Struct, frozen=True):
+    basic: BasicSchedulingPolicy | None = None
+    gang: GangSchedulingPolicy | None = None
+
+
+class PodGroupResourceClaim(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class WorkloadPodGroupTemplateReference(Struct, frozen=True):
+    workload_name: str = ""
+    pod_group_template_name: str = ""
+
+
+class PodGroupTemplateReference(Struct, frozen=True):
+    workload: WorkloadPodGroupTemplateReference | None = None
+
+
+class PodGroupSpec(Struct, frozen=True):
+    pod_group_template_ref: PodGroupTemplateReference | None = None
+    scheduling_policy: PodGroupSchedulingPolicy = PodGroupSchedulingPolicy()
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
+    disruption_mode: str | None = None
+    priority_class_name: str = ""
+    priority: Int64 | None = None
+
+
+class PodGroupResourceClaimStatus(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PodGroupStatus(Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+    resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
+
+
 class PodGroup(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 KINDS: dict[str, type[Struct]] = {

@@ -6,6 +6,7 @@ The JSON Schema is ``kschedctl/reports/schemas/explanation.json``.
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.facts import AnyFact
@@ -216,6 +217,8 @@ class Explanation(Document, frozen=True):
     then those within reach that lack least; ``groups``: the refused ones by what refuses them.
     ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
     of them cannot exist; both only where they were asked for.
+    ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
+    about the pod by itself.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
     the URLs of the configuration's extenders as they are called; ``calls``: what those were asked; then ``diagnosis``
@@ -264,6 +267,7 @@ class Explanation(Document, frozen=True):
     extender_errors: tuple[ExtenderErrorReport, ...] = ()
     extender_refusals: dict[str, dict[str, str]] = {}
     extender_scores: dict[str, dict[str, int]] = {}
+    pod_group: PodGroupReport | None = None
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"

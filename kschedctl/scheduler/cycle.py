@@ -218,7 +218,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
         error = str(failure)
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
-    promised = view.nodes.index.get(info.pod.status.nominated_node_name)
+    promised = _promised(info, view)
     consultation = Consultation(framework.extenders, info.pod, framework.release)
     passed = NOTHING_OFFERED
     scores = ScoreOutcome(passed.rows)
@@ -347,10 +347,16 @@ def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
     return first
 
 
+def _promised(info: PodInfo, view: Fork) -> int | None:
+    """The row of the node that the pod was nominated for, if that is one that may run it."""
+    row = view.nodes.index.get(info.pod.status.nominated_node_name)
+    return None if row is None or not view.in_placement[row] else row
+
+
 def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Fork) -> Bools:
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
-    considered = selected_by_name(pre_filter, view)
+    considered = selected_by_name(pre_filter, view) & view.in_placement
     if promised is not None:
         considered[promised] = True
     return considered

@@ -35,6 +35,7 @@ class DeclaredPlugin:
     with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
     ``args_type``: its arguments; None where it has none.
     ``args_since``: the first minor version in which it has arguments.
+    ``replayed_since``: the first minor version of which it is replayed what it does; up to then it is but known.
     ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
     in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
     came later.
@@ -54,6 +55,7 @@ class DeclaredPlugin:
     default_until: ClassVar[int | None] = None
     points_since: ClassVar[Mapping[str, int]] = {}
     args_since: ClassVar[int] = OLDEST_MINOR
+    replayed_since: ClassVar[int] = OLDEST_MINOR
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self:
@@ -79,6 +81,7 @@ class Declaration:
     default_until: int | None = None
     points_since: Mapping[str, int] = field(default_factory=dict)
     args_since: int = OLDEST_MINOR
+    replayed_since: int = OLDEST_MINOR
 
     @classmethod
     def of(cls, plugin: type[DeclaredPlugin]) -> Declaration:
@@ -97,6 +100,7 @@ class Declaration:
             plugin.default_until,
             plugin.points_since,
             plugin.args_since,
+            plugin.replayed_since,
         )
 
     def at(self, minor: int) -> Declaration | None:
@@ -105,8 +109,9 @@ class Declaration:
             return None
         points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
         args_type = self.args_type if minor >= self.args_since else None
-        same = points == self.points and args_type is self.args_type
-        return self if same else replace(self, points=points, args_type=args_type)
+        make = self.make if minor >= self.replayed_since else None
+        same = points == self.points and args_type is self.args_type and make is self.make
+        return self if same else replace(self, points=points, args_type=args_type, make=make)
 
     def is_default(self, gates: FeatureGates) -> bool:
         """Whether a profile that names no plugins has it."""

@@ -238,6 +238,15 @@ class ReservePlugin(Plugin, Protocol):
         """What would be reserved on a node that passes."""
 
 
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Whether a pod, which is on that row of the view by now, may be bound there: Success, Wait or a refusal.
+
+        Raises PluginError.
+        """
+
+
 class UpstreamFault(NamedTuple):
     """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
 

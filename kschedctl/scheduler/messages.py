@@ -23,7 +23,7 @@ ABSENT_COUNT = ByVersion(
 
 def fit_error(cycle: Cycle, post_filter: str = "") -> str:
     """Why the pod fits no node, in the scheduler's words; ``post_filter`` is what the PostFilter plugins say."""
-    nodes = len(cycle.view.nodes)
+    nodes = cycle.view.nodes_in_placement
     if nodes == 0:
         return NO_NODES
     if cycle.pre_filter.status.rejected:
@@ -62,8 +62,8 @@ def _absent(cycle: Cycle, told: Bools) -> int:
     Since there is such a status (v1.32), that is all nodes less those that have one of their own; extenders may give
     one to nodes that there are not.
     """
-    left_out = int((~cycle.considered).sum())
+    left_out = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not left_out or not cycle.consultation.calls:
         return left_out
     own = int((told | (cycle.considered & ~cycle.filter.passing)).sum())
-    return len(told) - own - (len(cycle.consultation.statuses) - len(cycle.told))
+    return cycle.view.nodes_in_placement - own - (len(cycle.consultation.statuses) - len(cycle.told))

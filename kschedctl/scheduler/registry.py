@@ -12,6 +12,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
 from kschedctl.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -23,14 +24,15 @@ from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kschedctl.scheduler.plugins.non_csi_limits import AzureDiskLimits, CinderLimits, EBSLimits, GCEPDLimits
+from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kschedctl.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
+from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
 from kschedctl.scheduler.plugins.volume_binding import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
-from kschedctl.scheduler.pod_traits import IS_GROUPED
 
 PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
     SchedulingGates,
@@ -57,24 +59,9 @@ PLUGINS: tuple[type[DeclaredPlugin] | Declaration, ...] = (
     ImageLocality,
     Declaration("DefaultBinder", frozenset({"bind"})),
     NodeDeclaredFeatures,
-    Declaration(
-        "GangScheduling",
-        frozenset({"preEnqueue", "permit"}),
-        gate="GangScheduling",
-        since=35,
-        kinds=("PodGroup",),
-        kinds_matter_to=IS_GROUPED,
-    ),
-    Declaration(
-        "TopologyPlacementGenerator", frozenset({"placementGenerate"}), gate="TopologyAwareWorkloadScheduling", since=36
-    ),
-    Declaration(
-        "PodGroupPodsCount",
-        frozenset({"placementScore"}),
-        default_weight=1,
-        gate="TopologyAwareWorkloadScheduling",
-        since=36,
-    ),
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 """The class of each, or what is to be known of one that is not replayed."""
 

@@ -28,7 +28,7 @@ from kschedctl.scheduler.queueing.event_handlers import EventHandlers
 from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.registry import IN_TREE, in_tree
 from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
-from kschedctl.scheduler.version_fields import ignored_of_cluster, ignored_of_pods
+from kschedctl.scheduler.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -148,7 +148,8 @@ class Scheduler:
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
         """What the version does not store of these pods, and of all that is no pod."""
-        return (*ignored_of_pods(specs, self.gates), *self._ignored)
+        specs = tuple(specs)
+        return (*ignored_of_pods(specs, self.gates), *group_ignored(specs, self.gates), *self._ignored)
 
     @cached_property
     def _ignored(self) -> tuple[str, ...]:

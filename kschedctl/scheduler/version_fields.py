@@ -213,6 +213,13 @@ def ignored_of_pods(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[s
     yield from _told([field for field in lacking if any(_has(spec, field.steps[1:]) for spec in specs)], gates)
 
 
+def group_ignored(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
+    """Pods of groups are placed one by one unless a gate is on, which their being there makes likely."""
+    known = gates.minor >= first_minor("PodGroup") and not gates.enabled("GenericWorkload")
+    if known and any(spec.scheduling_group is not None for spec in specs):
+        yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"
+
+
 def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
     """The kinds of a cluster, and the fields of what is no pod, that a version with these gates does not store."""
     for kind, attribute in _OTHERS.items():

@@ -32,6 +32,7 @@ class Fork:
     the last move to or from each node. ``nominations``, (M,) each: rows that were promised, and the positions of the
     pods that wait for them. ``preempting``: the pods, as ``namespace/name``, whose victims are being evicted.
     ``time_passes``: the present is later at each look; while it does not, ``arrivals`` tells who came to a node when.
+    ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -42,6 +43,7 @@ class Fork:
         self.arrivals = Arrivals()
         self.time_passes = True
         self.touched = np.zeros(len(self.nodes), np.int64)
+        self.placement: Bools | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()
@@ -91,6 +93,16 @@ class Fork:
     @property
     def settings(self) -> Settings:
         return self.snapshot.settings
+
+    @property
+    def in_placement(self) -> Bools:
+        """(N,): the nodes that may run pods."""
+        return np.ones(len(self.nodes), np.bool_) if self.placement is None else self.placement
+
+    @property
+    def nodes_in_placement(self) -> int:
+        """How many these are."""
+        return len(self.nodes) if self.placement is None else int(self.placement.sum())
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:

@@ -20,6 +20,14 @@ from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos
 
 FEW_INFOS = 64
+GroupKey = tuple[str, str]
+"""Namespace and name of a PodGroup."""
+
+
+def group_key(pod: Pod) -> GroupKey | None:
+    """The PodGroup that a pod says that it is of."""
+    group = pod.spec.scheduling_group
+    return None if group is None else (pod.metadata.namespace, group.pod_group_name or "")
 
 
 class Pods(Sequence[Pod]):
@@ -109,6 +117,22 @@ class PodColumns:
         return np.concatenate(
             [order[starts[number] : starts[number + 1]] for number in numbers.tolist()] or [order[:0]]
         )
+
+    @cached_property
+    def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
+        """Namespace and name of a PodGroup -> the positions of the pods that say that they are of it, in order."""
+        groups: dict[GroupKey, list[int]] = {}
+        for number, info in enumerate(self.infos):
+            if key := group_key(info.pod):
+                groups.setdefault(key, []).append(number)
+        which = np.full(len(self.infos), -1)
+        for place, numbers in enumerate(groups.values()):
+            which[numbers] = place
+        of_pod = which[self.info]
+        grouped = np.flatnonzero(of_pod >= 0)
+        order = grouped[np.argsort(of_pod[grouped], kind="stable")]
+        starts = np.searchsorted(of_pod[order], np.arange(len(groups) + 1))
+        return {key: order[starts[place] : starts[place + 1]] for place, key in enumerate(groups)}
 
     @cached_property
     def _by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

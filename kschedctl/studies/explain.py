@@ -46,6 +46,7 @@ from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.why.extenders import extended
 from kschedctl.studies.why.headline import headline
+from kschedctl.studies.why.pod_group import in_group, pod_group_report
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
 from kschedctl.studies.why.reservations import devices_by_node, reservations, volumes_by_node
@@ -158,7 +159,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     else:
         cycle = run_cycle(framework, info, scheduler.view)
         report = _document(cycle, scheduler, framework)
-        report = _with_unknown(report, (*unknown, *cycle.consultation.unknown))
+        report = _with_unknown(
+            in_group(report, pod_group_report(scheduler, framework, pod)), (*unknown, *cycle.consultation.unknown)
+        )
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework)))
 

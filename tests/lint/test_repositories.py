@@ -198,12 +198,13 @@ def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureF
     )
 
 
-def test_a_group_whose_policy_is_no_mapping_ends_nothing(lint: Lint) -> None:
+def test_a_group_whose_policy_is_no_mapping_is_named_and_ends_nothing(lint: Lint) -> None:
     group = (
         "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec: {schedulingPolicy: gang}\n"
     )
     code, report, _ = lint({"web.yaml": WEB, "group.yaml": group}, "--select", "lb-deprecated,gg-quorum")
-    assert (code, [f["file"] for f in report["findings"]]) == (1, ["web.yaml"])
+    found = [(f["file"], f["rule"]) for f in report["findings"]]
+    assert (code, found) == (1, [("group.yaml", "doc-invalid"), ("web.yaml", "lb-deprecated")])
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from kschedctl.api.objects import DeviceClaim, PodGroup, ResourceClaimSpec
+from kschedctl.api.objects import DeviceClaim, ResourceClaimSpec
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.subject import Path, Problem
@@ -34,7 +33,7 @@ def scheduling_gates(world: World) -> Iterator[Problem]:
 
 def quorum(world: World) -> Iterator[Problem]:
     for subject, group in world.linted("PodGroup"):
-        wanted = _min_count(group)
+        gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
             w
@@ -43,20 +42,13 @@ def quorum(world: World) -> Iterator[Problem]:
             and w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
         ]
-        if not isinstance(wanted, int) or (not members and world.cluster is None):
+        if gang is None or (not members and world.cluster is None):
             continue
+        wanted = gang.min_count
         count = sum(w.at_most for w in members)
         if count < wanted and count + _running_members(world, namespace, subject.name, members) < wanted:
             message = f"minCount {wanted}, but its workloads have {count} pods: none of them is ever scheduled"
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
-
-
-def _min_count(group: PodGroup) -> Any:
-    """As it is written, whatever that is."""
-    found: Any = group.spec
-    for step in ("schedulingPolicy", "gang", "minCount"):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found
 
 
 def _running_members(world: World, namespace: str, name: str, linted: list[Workload]) -> int:

@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.extenders import extenders_section
+from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import remedies_section
 from kschedctl.render.pages.reservations import reservations_section
@@ -63,10 +64,11 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
+        *pod_group_section(report.pod_group, style),
         *_before_nodes(report),
         *_refusals(report, style),
         *extenders_section(report, style),
-        *scores_section(report, style),
+        *(() if _held_by_group(report) else scores_section(report, style)),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
@@ -89,6 +91,11 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
     if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
         yield paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or "")
+
+
+def _held_by_group(report: Explanation) -> bool:
+    """Whether it fits by itself, and is not placed with the others of its group."""
+    return report.pod_group is not None and report.verdict != "Schedulable" and bool(report.feasible)
 
 
 def _before_nodes(report: Explanation) -> Page:

@@ -6,10 +6,9 @@ in staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from kschedctl.api.objects import Pod, PodGroup, ResourceClaim
+from kschedctl.api.objects import Pod, PodGroup, PodGroupResourceClaim, ResourceClaim
 from kschedctl.scheduler.dynamic_resources.claims import NOT_CREATED_YET, NOT_FOUND, UNSUPPORTED, ClaimError, pod_group
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.framework import PluginError
@@ -46,29 +45,27 @@ def can_be_unreserved(pod: Pod, inventory: Inventory, view: Fork) -> bool:
 
 
 def _claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
-    for reference in group.spec.get("resourceClaims", ()):
+    for reference in group.spec.resource_claims:
         name = _claim_name(group, reference)
         if name is None:
             continue
         claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
         if claim is None:
             raise PluginError(NOT_FOUND.format(f"{group.metadata.namespace}/{name}"))
-        if reference.get("resourceClaimName") is not None or _is_owner(group, claim):
+        if reference.resource_claim_name is not None or _is_owner(group, claim):
             yield claim
 
 
-def _claim_name(group: PodGroup, reference: Mapping[str, Any]) -> str | None:
+def _claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
     """The name of a claim of the group, None for one that was not needed. Raises PluginError."""
-    name: str | None = reference.get("resourceClaimName")
-    if name is not None:
-        return name
+    if reference.resource_claim_name is not None:
+        return reference.resource_claim_name
     where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
-    if reference.get("resourceClaimTemplateName") is None:
-        raise PluginError(f"{where}, spec.resourceClaim {reference.get('name')}: {UNSUPPORTED}")
-    for status in group.status.get("resourceClaimStatuses", ()):
-        if status.get("name") == reference.get("name"):
-            made: str | None = status.get("resourceClaimName")
-            return made
+    if reference.resource_claim_template_name is None:
+        raise PluginError(f"{where}, spec.resourceClaim {reference.name}: {UNSUPPORTED}")
+    for status in group.status.resource_claim_statuses:
+        if status.name == reference.name:
+            return status.resource_claim_name
     raise PluginError(f"{where}: {NOT_CREATED_YET}")
 
 

@@ -20,11 +20,13 @@ from kschedctl.scheduler.extenders.preemption import call_extenders
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
+from kschedctl.scheduler.pod_groups.state import find_pod_group
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import group_key
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
@@ -33,6 +35,9 @@ NO_CANDIDATE = "no candidate node for preemption"
 DROPPED_MAY_HELP = ByVersion(
     "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
 )
+NO_GROUP = "pod group for pod not found"
+CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
+WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,8 @@ class DefaultPreemption(DeclaredPlugin):
     points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it
     args_type = DefaultPreemptionArgs
 
-    def __init__(self, args: DefaultPreemptionArgs) -> None:
-        self.args = args
+    def __init__(self, args: DefaultPreemptionArgs, topology_aware: bool = False, workload_aware: bool = False) -> None:
+        self.args, self.topology_aware, self.workload_aware = args, topology_aware, workload_aware
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         if gates.enabled("SchedulerAsyncPreemption"):
@@ -79,7 +84,8 @@ class DefaultPreemption(DeclaredPlugin):
 
     @classmethod
     def make(cls, args: DefaultPreemptionArgs, gates: FeatureGates) -> Self:
-        return cls(args)
+        names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
+        return cls(args, *map(gates.enabled, names))
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean("PodDisruptionBudget", Effect.VICTIMS)
@@ -106,7 +112,7 @@ class DefaultPreemption(DeclaredPlugin):
 
     def before_extenders(self, cycle: Cycle) -> PostFilterResult:
         """The answer if there were no extenders."""
-        why = _not_eligible(cycle)
+        why = self._not_for_members(cycle) or _not_eligible(cycle)
         if why:
             status = Status(Code.UNSCHEDULABLE, (f"preemption: {why}",))
             return PostFilterResult(status, report=Preemption(eligible=False, why=why))
@@ -131,6 +137,15 @@ class DefaultPreemption(DeclaredPlugin):
             return PostFilterResult(Status(Code.ERROR, (f"preemption: {aggregate(errors)}",)), report=report)
         message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (message,)), report=report)
+
+    def _not_for_members(self, cycle: Cycle) -> str:
+        """Why no room is made for this pod by itself: its group is tried in placements, or preempts as a whole."""
+        key = group_key(cycle.info.pod)
+        if key is not None and self.topology_aware:
+            group = find_pod_group(cycle.view, key)
+            if group is None or group.spec.scheduling_constraints is not None:
+                return NO_GROUP if group is None else CONSTRAINED
+        return WORKLOAD_AWARE if key is not None and self.workload_aware else ""
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100

@@ -11,6 +11,7 @@ import numpy as np
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
+from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -18,10 +19,12 @@ from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedReso
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.queueing.hints import resources
-from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, node_usage, pod_amounts
+from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, most_allocated, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -111,6 +114,20 @@ class NodeResourcesFit(DeclaredPlugin):
         if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
             yield ClusterEventWithHint("DeviceClass", actions, resources.after_device_class_event)
+
+    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        """How full the nodes of the placement would be together; devices do not count."""
+        resources = self.strategy.resources
+        wanted = np.array([self._requests(each.info) for each in proposal.assignments], np.int64)
+        wanted = wanted.reshape(-1, len(resources)).sum(axis=0)
+        usage = Usage(view, view.nonzero_requested, view.nonzero_requests)
+        devices = DeviceBackedResources(view, self.scored._replace(extended_resource=False))
+        _, used, offered = node_usage(resources, wanted.tolist(), usage, proposal.placement.rows, devices)
+        together = wanted + used.sum(axis=0)
+        return int(most_allocated(self.strategy, together[np.newaxis], offered.sum(axis=0)[np.newaxis])[0])
+
+    def normalize_placements(self, scores: Scores) -> Scores:
+        return scores
 
     def _requests(self, info: PodInfo) -> list[int]:
         """Upstream scores with the containers' requests alone: no pod-level resources, no status."""

@@ -8,7 +8,7 @@ healthy pods exceed those desired.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -86,6 +86,23 @@ class Budgets:
         over = turn(place[order]) >= allowed[budget[order]]
         violating[which[order[over]]] = True
         return violating
+
+    def violated_by(self, units: Iterable[Sequence[Position]]) -> list[bool]:
+        """For pods that are evicted together, unit after unit: whether some budget does not allow that.
+
+        Of a unit that breaks one the rest is not counted, as upstream's filterVictimsWithPDBViolation has it.
+        """
+        allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
+        return [any(self._breaks(position, allowed) for position in unit) for unit in units]
+
+    def _breaks(self, position: Position, allowed: dict[str, int]) -> bool:
+        name = self.view.pods.objects[position].metadata.name
+        for budget in self.of(position):
+            if name not in self._budgets[budget].status.disrupted_pods:
+                allowed[budget] -= 1
+                if allowed[budget] < 0:
+                    return True
+        return False
 
     def _guarded(self, pods: Positions) -> tuple[Rows, Rows]:
         """Which of the pods, in their order, is protected by which budget, but for those whose disruption is known."""

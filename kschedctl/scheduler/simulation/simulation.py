@@ -25,14 +25,17 @@ from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.gangs import NOT_PLACED, SEVERAL_SCHEDULERS, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pods import GroupKey
 
 SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
 NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
@@ -90,6 +93,7 @@ class Simulation:
         self.preempted = False
         self._lowest_priority = int(self.view.pods.priority.min(initial=0))
         self._frameworks: dict[int, Framework | None] = {}
+        self.gangs = Gangs(scheduler, self.placements, self.bind)
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
@@ -113,10 +117,14 @@ class Simulation:
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
         messages: dict[Hashable, str] = {}
-        found = []
+        outcomes, found = list(outcomes), []
+        of_groups = self._group_messages(o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message)
         for outcome in outcomes:
             if outcome.verdict != UNSCHEDULABLE or outcome.message:
                 found.append(outcome)
+                continue
+            if outcome.position in of_groups:
+                found.append(outcome._replace(message=of_groups[outcome.position]))
                 continue
             like = self._likeness(outcome.position)
             if like not in messages:
@@ -127,17 +135,35 @@ class Simulation:
     def _rounds(self, waiting: list[Position], found: list[Outcome], progress: Progress) -> list[Position]:
         """Try all that wait as long as something moves; those that still wait in the end."""
         moved = -1
-        while waiting and moved != len(self.view.trail):
-            moved, again = len(self.view.trail), []
+        while waiting and moved != self._moves:
+            moved, again = self._moves, list[Position]()
+            groups, tried = self._by_group(waiting), set[GroupKey | None]()
             for position in waiting:
-                outcome = self.attempt(position)
-                if outcome is None:
-                    again.append(position)
-                else:
-                    found.append(outcome)
-                    progress(1)
+                key = self.gangs.key(position)
+                if key is not None and key in tried:
+                    continue
+                tried.add(key)
+                members = [position] if key is None else groups[key]
+                outcomes = self.attempt_group(members) if key else list(filter(None, [self.attempt(position)]))
+                done = {outcome.position for outcome in outcomes}
+                again += (member for member in members if member not in done)
+                found += outcomes
+                progress(len(outcomes))
             waiting = again
         return waiting
+
+    @property
+    def _moves(self) -> int:
+        """How often a pod came or went for good."""
+        return len(self.view.trail) - self.gangs.taken_back
+
+    def _by_group(self, positions: Iterable[Position]) -> dict[GroupKey, list[Position]]:
+        """Those that are of a pod group, in order."""
+        found: dict[GroupKey, list[Position]] = {}
+        for position in positions if self.gangs.on else ():
+            if (key := self.gangs.key(position)) is not None:
+                found.setdefault(key, []).append(position)
+        return found
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In PrioritySort's order: the highest priority first, among equals who came first."""
@@ -148,6 +174,8 @@ class Simulation:
 
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
+        if self.gangs.key(position) is not None:
+            return next(iter(self.attempt_group([position])), None)
         settled = self._settled(position)
         if settled is not None:
             return settled
@@ -163,6 +191,37 @@ class Simulation:
         if found is None:
             self._failed.add(self._likeness(position))
         return found
+
+    def attempt_group(self, members: Sequence[Position]) -> list[Outcome]:
+        """The pods of one group that wait, together, with preemption; of those that wait on there is no outcome."""
+        settled = {position: self._settled(position) for position in members}
+        found = [outcome for outcome in settled.values() if outcome is not None]
+        left = [position for position in members if settled[position] is None]
+        try:
+            attempt = self._placed_together(left) if left else NOT_PLACED
+        except PluginError as error:
+            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)]
+        for position, member in attempt.placed.items():
+            victims = attempt.victims if position == next(iter(attempt.placed)) else ()
+            found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
+        return found
+
+    def _placed_together(self, members: Sequence[Position]) -> GangAttempt:
+        """Where the members are now, if enough of them fit. Raises PluginError."""
+        framework, key = self._framework(members[0]), self.gangs.key(members[0])
+        names = {self._framework(member).profile.scheduler_name: None for member in members}
+        if key is None or len(names) > 1:
+            raise PluginError(SEVERAL_SCHEDULERS.format(*names))
+        attempt = self.gangs.place(framework, key, members)
+        if attempt.placed or not self.preemption or not self._any_below(self.gangs.priority(key, members)):
+            return attempt
+        attempt = self.gangs.preempting(framework, key, members)
+        if attempt.placed:
+            self.preempted = True
+            self.evict(attempt.victims)
+            for position, member in attempt.placed.items():
+                self.bind(position, member.row)
+        return attempt
 
     def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NOTHING_ASKED) -> None:
         """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError.
@@ -257,7 +316,7 @@ class Simulation:
         info = self.placements.incoming(int(pods.info[position]))
         if not self.preemption or info.spec.preemption_policy == "Never" or info.priority <= self._lowest_priority:
             return None
-        if not ((pods.priority[pods.info] < info.priority) & (self.view.node >= 0)).any():
+        if not self._any_below(info.priority):
             return None
         outcome = run_post_filter(self.placements.cycle(framework, position))
         candidate = self._candidate(outcome)
@@ -267,6 +326,11 @@ class Simulation:
         self.evict(candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+
+    def _any_below(self, priority: int) -> bool:
+        """Whether some pod of lower priority has a node."""
+        pods = self.view.pods
+        return bool(((pods.priority[pods.info] < priority) & (self.view.node >= 0)).any())
 
     def _candidate(self, outcome: PostFilterOutcome) -> Candidate | None:
         """One of the equally good candidates, by the seed."""
@@ -282,6 +346,15 @@ class Simulation:
         """Why a pod fits nowhere now, as kube-scheduler says it."""
         cycle = self.cycle(position)
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
+
+    def _group_messages(self, positions: Iterable[Position]) -> dict[Position, str]:
+        """Of pods of groups that wait, why their group does not fit now."""
+        found = {}
+        for key, members in self._by_group(positions).items():
+            result = self.gangs.result(self._framework(members[0]), key, members)
+            failed = failed_members(result, members, self.view)
+            found.update({position: failure.message for position, failure in failed.items()})
+        return found
 
     def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""

@@ -209,15 +209,18 @@ def _untyped(rewriter: Rewriter, value: Any) -> Any:
     return value
 
 
+def _named(*fields: str) -> dict[str, Handler]:
+    """Fields that hold names."""
+    return dict.fromkeys(fields, _name)
+
+
 _META: dict[str, Handler] = {
-    "name": _name,
-    "namespace": _name,
-    "uid": _name,
+    **_named("name", "namespace", "uid", "generate_name"),
     "labels": _labels,
     "annotations": _annotations,
-    "generate_name": _name,
 }
-_CLAIM_CLASS: dict[str, Handler] = {"storage_class_name": _name, "volume_attributes_class_name": _name}
+_CLAIM_CLASS = _named("storage_class_name", "volume_attributes_class_name")
+_CLAIM_REFERENCE = _named("name", "resource_claim_name", "resource_claim_template_name")
 _DEVICE_REQUEST: dict[str, Handler] = {"name": _request, "device_class_name": _name}
 
 FIELDS: dict[type, dict[str, Handler]] = {
@@ -228,13 +231,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
     api.TopologySelectorRequirement: {"key": _key, "values": _values},
-    api.TypedObjectReference: {
-        "name": _name,
-        "namespace": _name,
-        "uid": _name,
-        "kind": _kind,
-        "api_group": _api_group,
-    },
+    api.TypedObjectReference: {**_named("name", "namespace", "uid"), "kind": _kind, "api_group": _api_group},
     api.PodAffinityTerm: {
         "namespaces": _names,
         "topology_key": _key,
@@ -258,7 +255,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ImageVolumeSource: {"reference": _image},
     api.CSIVolumeSource: {"driver": _driver},
     api.Volume: {"name": _name},
-    api.PodResourceClaim: {"name": _name, "resource_claim_name": _name, "resource_claim_template_name": _name},
+    api.PodResourceClaim: _CLAIM_REFERENCE,
     api.PodSchedulingGate: {"name": _key},
     api.PodSchedulingGroup: {"pod_group_name": _name},
     api.PodSpec: {
@@ -271,7 +268,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.Condition: {"message": _nothing},
     api.ContainerStatus: {"name": _name, "allocated_resources": _resources},
-    api.PodResourceClaimStatus: {"name": _name, "resource_claim_name": _name},
+    api.PodResourceClaimStatus: _named("name", "resource_claim_name"),
     api.ContainerExtendedResourceRequest: {
         "container_name": _name,
         "resource_name": _resource,
@@ -325,12 +322,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
         "binding_conditions": _names,
         "binding_failure_conditions": _names,
     },
-    api.ResourceClaimConsumerReference: {
-        "name": _name,
-        "uid": _name,
-        "resource": _kind,
-        "api_group": _api_group,
-    },
+    api.ResourceClaimConsumerReference: {**_named("name", "uid"), "resource": _kind, "api_group": _api_group},
     api.AllocatedDeviceStatus: {
         "driver": _device_driver,
         "pool": _name,
@@ -356,7 +348,11 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.ResourcePool: {"name": _name},
     api.ResourceSliceSpec: {"driver": _device_driver, "node_name": _name},
     api.DeviceTaintSelector: {"driver": _device_driver, "pool": _name, "device": _name},
-    api.PodGroup: {"spec": _document, "status": _document},
+    api.TopologyConstraint: {"key": _key},
+    api.PodGroupResourceClaim: _CLAIM_REFERENCE,
+    api.PodGroupResourceClaimStatus: _named("name", "resource_claim_name"),
+    api.WorkloadPodGroupTemplateReference: _named("workload_name", "pod_group_template_name"),
+    api.PodGroupSpec: _named("priority_class_name"),
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: KEPT says which those are."""
 
@@ -395,5 +391,6 @@ KEPT: dict[type, str] = {
     api.Counter: "value",
     api.DeviceTaint: "effect time_added",
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
+    api.PodGroupSpec: "disruption_mode",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

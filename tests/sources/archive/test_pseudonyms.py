@@ -184,7 +184,13 @@ def objects_of_everybody() -> list[Json]:
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "acme", "namespace": "acme"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, "note": "acme", "list": ["acme", {"name": "acme"}]},
+        "spec": {
+            "podGroupTemplateRef": {"workload": {"workloadName": "acme", "podGroupTemplateName": "acme"}},
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "schedulingConstraints": {"topology": [{"key": "acme"}]},
+            "resourceClaims": [{"name": "acme", "resourceClaimTemplateName": "acme"}],
+            "priorityClassName": "acme",
+        },
         "status": {"conditions": [{"message": "acme"}]},
     }
     claim = {

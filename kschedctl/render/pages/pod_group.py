@@ -1,0 +1,80 @@
+"""The section about a pod's group: quorum, who is missing or blocks, and where it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.render.page import (
+    Block,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    count,
+    names,
+    paragraph,
+    section,
+    shown_first,
+)
+from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
+
+SHOWN = 10
+TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING}
+
+
+def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
+    """Nothing for a pod that is scheduled by itself."""
+    if group is None:
+        return ()
+    return section(
+        "Pod group",
+        paragraph(Marked(group.name, Tone.STRONG), ": ".join((_policy(group), _outcome(group)))),
+        *([paragraph(Marked("condition PodGroupScheduled:", Tone.FAINT), group.message)] if group.message else ()),
+        *_placements(group, style),
+        *_members(group, style),
+        *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
+    )
+
+
+def _policy(group: PodGroupReport) -> str:
+    if group.policy == "gang":
+        return f"gang of {count(group.min_count, 'pod')} at once"
+    return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
+
+
+def _outcome(group: PodGroupReport) -> str:
+    there = f"{group.pods} exist, {group.scheduled} of them with a node"
+    return f"{there}, {group.missing} are missing" if group.missing else there
+
+
+def _placements(group: PodGroupReport, style: Style) -> Iterator[Block]:
+    shown, note = shown_first(group.placements, None if style.unlimited else SHOWN)
+    if shown:
+        columns = [Column(group.topology), Column("nodes", right=True), Column("fit", right=True)]
+        columns += [Column("score", right=True), Column("first that does not")]
+        yield Table(tuple(columns), tuple(map(_placement, shown)), note).without_empty_columns()
+
+
+def _placement(found: PlacementReport) -> tuple[Cell | Stack, ...]:
+    fits = Marked(f"{found.pods:,}", Tone.GOOD if found.fits else Tone.BAD)
+    score = "" if found.score is None else f"{found.score}"
+    return (found.name, f"{found.nodes:,}", fits, score, Stack((found.blocking, Marked(found.message, Tone.FAINT))))
+
+
+def _members(group: PodGroupReport, style: Style) -> Iterator[Block]:
+    """Those first that are not placed."""
+    ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
+    shown, note = shown_first(ordered, None if style.unlimited else SHOWN)
+    if shown:
+        columns = (Column("pod", keep=True), Column("tried"), Column("why"))
+        yield Table(columns, tuple(map(_member, shown)), note).without_empty_columns()
+
+
+def _member(member: MemberReport) -> tuple[Cell | Stack, ...]:
+    fits = f"on {member.node}" if member.node else member.verdict
+    why = "" if member.node else member.message
+    return (member.pod, Marked(fits, TONES.get(member.verdict, Tone.BAD)), Marked(why, Tone.FAINT))

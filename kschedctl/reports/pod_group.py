@@ -1,0 +1,59 @@
+"""The pod group of a pod that is explained: who is there, who is missing, and what placing them together comes to."""
+
+from __future__ import annotations
+
+from kschedctl.reports.document import Document
+
+
+class MemberReport(Document, frozen=True):
+    """A pod of the group that waits for a node.
+
+    ``verdict``: Placed (on ``node``, with the others), Preempting (on ``node``, once its victims are gone),
+    Unschedulable, Gated (it is not tried), Error or NotTried. ``message``: why it is not placed, in kube-scheduler's
+    words.
+    """
+
+    pod: str
+    verdict: str
+    node: str = ""
+    message: str = ""
+
+
+class PlacementReport(Document, frozen=True):
+    """A topology domain in which the group was tried: how many of its pods fit on its ``nodes``, and is that enough.
+
+    ``blocking``: the first pod that did not fit there, and ``message`` why. ``score``: of those that fit, the highest
+    is taken.
+    """
+
+    name: str
+    nodes: int
+    pods: int
+    fits: bool
+    blocking: str = ""
+    message: str = ""
+    score: int | None = None
+
+
+class PodGroupReport(Document, frozen=True):
+    """``policy`` is gang or basic, empty when the group does not exist or was not read; of a gang ``min_count`` pods
+    have to have a node at once. ``pods`` exist, ``scheduled`` of them have a node, and ``missing`` more have to come
+    before any is tried.
+
+    ``verdict``: Placed, WaitsForPreemption, Unschedulable, Error or Incomplete (it is not tried); ``message`` is what
+    the scheduler writes into its condition PodGroupScheduled. ``topology``: the label of which its nodes have to share
+    a value, and ``placements`` those values. ``victims`` would have to go.
+    """
+
+    name: str
+    verdict: str
+    policy: str = ""
+    min_count: int = 0
+    pods: int = 0
+    scheduled: int = 0
+    missing: int = 0
+    message: str = ""
+    topology: str = ""
+    members: tuple[MemberReport, ...] = ()
+    placements: tuple[PlacementReport, ...] = ()
+    victims: tuple[str, ...] = ()

@@ -1,0 +1,84 @@
+"""GangScheduling: the pods of a gang wait for each other, before the queue and before they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
+from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.pod_traits import IS_GROUPED
+from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey, group_key
+
+NO_GROUP = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
+TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
+NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
+
+
+class GangScheduling(DeclaredPlugin):
+    """Keeps a pod out of the queue until its gang has minCount pods, and waits with binding until so many have a node.
+
+    Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36).
+    """
+
+    name = "GangScheduling"
+    points = ("permit",)
+    gate = "GangScheduling"
+    since = 35
+    replayed_since = 36
+    kinds = ("PodGroup",)
+    kinds_matter_to = IS_GROUPED
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
+        yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        key = group_key(info.pod)
+        if key is not None and find_pod_group(view, key) is None:
+            yield Lean("PodGroup", Effect.REFUSES)
+
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        key = group_key(info.pod)
+        if key is None:
+            return SUCCESS
+        group = find_pod_group(view, key)
+        if group is None:
+            return Status(Code.UNRESOLVABLE, (NO_GROUP.format(key[1]),))
+        gang = group.spec.scheduling_policy.gang
+        if gang is None or _size(info, view, key) >= gang.min_count:
+            return SUCCESS
+        return Status(Code.UNRESOLVABLE, (TOO_FEW,))
+
+    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        key = group_key(info.pod)
+        if key is None:
+            return SUCCESS
+        group = find_pod_group(view, key)
+        if group is None:
+            raise PluginError(NOT_FOUND.format(*key, key[1]))
+        gang = group.spec.scheduling_policy.gang
+        if gang is None or len(state_of(view, key).scheduled) >= gang.min_count:
+            return SUCCESS
+        return Status(Code.WAIT, (NO_QUORUM,))
+
+
+def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Another pod of the group may complete it."""
+    key = group_key(info.pod)
+    return key is not None and group_key(change.new) == key
+
+
+def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
+
+
+def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
+    """How many pods the group has, this one among them, which need not be in the cluster yet."""
+    return state_of(view, key).size + (view.pods.position(info.pod.key) is None)

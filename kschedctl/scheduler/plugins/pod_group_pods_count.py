@@ -1,0 +1,36 @@
+"""PodGroupPodsCount: the placement in which most pods of a group have a node is best."""
+
+from __future__ import annotations
+
+from kschedctl.api.arrays import Scores
+from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, PluginError
+from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
+from kschedctl.scheduler.pod_groups.state import state_of
+from kschedctl.snapshot.fork import Fork
+
+NOBODY = "no pods from pod group are assigned to any of the candidate placements"
+
+
+class PodGroupPodsCount(DeclaredPlugin):
+    """Counts the pods that run and those that would be placed, 100 for the most.
+
+    Upstream: pkg/scheduler/framework/plugins/podgrouppodscount (v1.36).
+    """
+
+    name = "PodGroupPodsCount"
+    points = ("placementScore",)
+    default_weight = 1
+    gate = "TopologyAwareWorkloadScheduling"
+    since = 36
+
+    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        state = state_of(view, (group.metadata.namespace, group.metadata.name))
+        return len(state.scheduled) + len(proposal.assignments)
+
+    def normalize_placements(self, scores: Scores) -> Scores:
+        largest = int(scores.max(initial=0))
+        if largest == 0:
+            raise PluginError(NOBODY)
+        return scores * MAX_NODE_SCORE // largest

@@ -1,0 +1,56 @@
+"""TopologyPlacementGenerator: a group with a topology constraint is placed in one domain of that topology."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.pod_groups.placement import GroupPlacement
+from kschedctl.scheduler.pod_groups.state import state_of
+from kschedctl.snapshot.fork import Fork
+
+UNKNOWN = "cannot determine domain for already scheduled pods: "
+
+
+class TopologyPlacementGenerator(DeclaredPlugin):
+    """A placement for each value that the constraint's label has on the nodes; where pods of the group run, theirs.
+
+    Upstream: pkg/scheduler/framework/plugins/topologyaware (v1.36).
+    """
+
+    name = "TopologyPlacementGenerator"
+    points = ("placementGenerate",)
+    gate = "TopologyAwareWorkloadScheduling"
+    since = 36
+
+    def generate_placements(self, group: PodGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
+        """Raises PluginError when the pods that run are in no domain, or in several."""
+        constraints = group.spec.scheduling_constraints
+        if constraints is None or not constraints.topology:
+            return [parent]
+        column = view.nodes.label(constraints.topology[0].key)
+        required = _domain_of_scheduled(group, view, constraints.topology[0].key)
+        codes = column.codes[parent.rows]
+        found = np.unique(codes[codes >= 0]).tolist()
+        placements = [GroupPlacement(column.values[code], parent.rows[codes == code]) for code in found]
+        return sorted((each for each in placements if required in (None, each.name)), key=lambda each: each.name)
+
+
+def _domain_of_scheduled(group: PodGroup, view: Fork, key: str) -> str | None:
+    """Where the pods of the group are that have a node, None where none has. Raises PluginError."""
+    column, domain = view.nodes.label(key), ""
+    scheduled = state_of(view, (group.metadata.namespace, group.metadata.name)).scheduled.tolist()
+    for position in scheduled:
+        pod, row = view.pods.objects[position], int(view.node[position])
+        if row < 0:
+            what = f'nodeinfo not found for node name "{pod.spec.node_name}"'
+            raise PluginError(f"{UNKNOWN}getting node for pod {pod.key}: {what}")
+        if column.codes[row] < 0:
+            raise PluginError(f"{UNKNOWN}no topology domain found for pod {pod.key}")
+        found = column.values[column.codes[row]]
+        if domain not in ("", found):
+            raise PluginError(f"{UNKNOWN}more than 1 domain found for pod group: {domain}, {found}")
+        domain = found
+    return domain if scheduled else None

@@ -1,0 +1,57 @@
+"""What the scheduler knows of a pod group: its object, and which of its pods have a node.
+
+Upstream: pkg/scheduler/backend/cache/podgroupstate.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.objects import PodGroup
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pods import GroupKey
+
+NO_MEMBERS = np.empty(0, np.int64)
+
+
+class PodGroupState(NamedTuple):
+    """The positions of the pods that the scheduler counts: those that wait, and those that are assumed or bound."""
+
+    unscheduled: Rows
+    scheduled: Rows
+
+    @property
+    def size(self) -> int:
+        return len(self.unscheduled) + len(self.scheduled)
+
+
+def find_pod_group(view: Fork, key: GroupKey) -> PodGroup | None:
+    """The object of that namespace and name."""
+    found: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
+    return found
+
+
+def state_of(view: Fork, key: GroupKey) -> PodGroupState:
+    """As things are now. Pods without a node that no profile serves are not known to the scheduler."""
+    positions = view.pods.by_group.get(key, NO_MEMBERS)
+    scheduled = (view.node[positions] >= 0) | _bound_elsewhere(view, positions)
+    waiting = positions[~scheduled]
+    served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]
+    return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
+
+
+def _bound_elsewhere(view: Fork, positions: Rows) -> Bools:
+    """(M,): bound to a node that is not among the nodes."""
+    objects, snapshot = view.pods.objects, view.snapshot
+    names = objects.table.node
+    known = np.array([bool(name) for name in names.values], np.bool_)
+    bound = known[names.codes[objects.rows[positions]]]
+    return bound & (snapshot.node[np.minimum(positions, len(snapshot.node) - 1)] < 0)
+
+
+def _by_key(groups: Iterable[PodGroup]) -> dict[GroupKey, PodGroup]:
+    return {(group.metadata.namespace, group.metadata.name): group for group in groups}

@@ -1,0 +1,184 @@
+"""A pod's group: who is there, who is missing, and what placing its pods together comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import NO_ROW, Position
+from kschedctl.api.objects import Pod, PodGroup
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
+from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
+from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.pod_groups.state import PodGroupState, find_pod_group, state_of
+from kschedctl.scheduler.pod_groups.submission import failed_members
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey, group_key
+
+PLACED, PREEMPTING, UNSCHEDULABLE, GATED = "Placed", "Preempting", "Unschedulable", "Gated"
+ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption", "Incomplete"
+
+
+class _Members(NamedTuple):
+    """The pods of the group that wait for a node, in the order in which they are tried, and why others are not."""
+
+    tried: list[Position]
+    gated: dict[Position, Status]
+
+
+def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
+    """The group of a pod, as the API server holds it; None for one that is scheduled by itself."""
+    key = group_key(pod) if scheduler.gates.enabled("GenericWorkload") else None
+    if key is None:
+        return None
+    if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
+        scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
+    view = scheduler.view
+    infos = {position: _info(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
+    members = _members(framework, view, infos)
+    result = _result(scheduler, framework, key, members.tried, infos) if members.tried else None
+    return _report(view, key, members, result)
+
+
+def _info(view: Fork, position: Position, asked: Pod) -> PodInfo:
+    """What is scheduled: of the pod that is asked about as it was asked."""
+    pod = view.stored(view.pods.objects[position])
+    return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
+
+
+def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo]) -> _Members:
+    """By priority, then by age; pods that leave are not tried."""
+    gated = {position: status for position, info in infos.items() if (status := _gate(framework, info, view))}
+    tried = [position for position, info in infos.items() if position not in gated and not info.terminating]
+    created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in tried}
+    tried.sort(key=lambda position: (-infos[position].priority, created[position], position))
+    return _Members(tried, gated)
+
+
+def _gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
+    plugins = (plugin for plugin in framework.at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
+    said = (plugin.pre_enqueue(info, view) for plugin in plugins)
+    return next((status for status in said if status.rejected), None)
+
+
+def _result(
+    scheduler: Scheduler,
+    framework: Framework,
+    key: GroupKey,
+    tried: list[Position],
+    infos: Mapping[Position, PodInfo],
+) -> GroupResult:
+    gates = scheduler.gates
+    topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
+    cycle = PodGroupCycle(framework, scheduler.view, key, tried, infos, topology_aware)
+    result = cycle.run()
+    if gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
+        return preempt_for_group(cycle, result)
+    return result
+
+
+def _report(view: Fork, key: GroupKey, members: _Members, result: GroupResult | None) -> PodGroupReport:
+    group, state = find_pod_group(view, key), state_of(view, key)
+    return PodGroupReport(
+        name="/".join(key),
+        verdict=_verdict(result),
+        **_of_object(group, state),
+        pods=state.size,
+        scheduled=len(state.scheduled),
+        message=result.message if result else "",
+        members=tuple(_member_reports(view, members, result)),
+        placements=tuple(_placement_reports(view, result)) if result else (),
+        victims=tuple(_keys(view, _victims(result))) if result else (),
+    )
+
+
+def _of_object(group: PodGroup | None, state: PodGroupState) -> dict[str, Any]:
+    if group is None:
+        return {}
+    policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
+    topology = constraints.topology[0].key if constraints and constraints.topology else ""
+    if policy.gang is None:
+        return {"policy": "basic", "topology": topology}
+    missing = max(policy.gang.min_count - state.size, 0)
+    return {"policy": "gang", "min_count": policy.gang.min_count, "missing": missing, "topology": topology}
+
+
+def _verdict(result: GroupResult | None) -> str:
+    if result is None:
+        return INCOMPLETE
+    if result.waiting_on_preemption:
+        return WAITS
+    return PLACED if result.placed else ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
+
+
+def _member_reports(view: Fork, members: _Members, result: GroupResult | None) -> Iterator[MemberReport]:
+    pods, names = view.pods.objects, view.nodes.names
+    if result:
+        failed = failed_members(result, members.tried, view)
+        found = {each.position: each for each in result.members}
+        for position in members.tried:
+            member = found.get(position)
+            node = names[member.row] if member and member.row != NO_ROW else ""
+            message = failed[position].message if position in failed else ""
+            yield MemberReport(pods[position].key, _member_verdict(result, position), node, message)
+    for position, status in members.gated.items():
+        yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
+
+
+def _member_verdict(result: GroupResult, position: Position) -> str:
+    """What the pod by itself came to, after those before it."""
+    member = next((each for each in result.members if each.position == position), None)
+    if member is None:
+        return NOT_TRIED
+    if member.placed:
+        return PLACED
+    if member.requires_preemption:
+        return PREEMPTING
+    return ERROR if member.status.code is Code.ERROR else UNSCHEDULABLE
+
+
+def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
+    """One for each domain; none for a group that may be anywhere."""
+    fitting = [each for each in result.tried if each.placed or each.waiting_on_preemption]
+    scores = {id(each): sum(int(s[i]) for s in result.scores.values()) for i, each in enumerate(fitting)}
+    for tried in result.tried:
+        placement = tried.placement
+        if placement is None or not placement.name:
+            continue
+        blocking = next((each for each in tried.members if each.row == NO_ROW), None)
+        yield PlacementReport(
+            placement.name,
+            len(placement.rows),
+            sum(each.row != NO_ROW for each in tried.members),
+            tried in fitting,
+            view.pods.objects[blocking.position].key if blocking else "",
+            ", ".join(blocking.status.reasons) if blocking else "",
+            scores.get(id(tried)) if result.scores else None,
+        )
+
+
+def _victims(result: GroupResult) -> Iterator[Position]:
+    """Whom the members and the group would evict, each once."""
+    of_members = (victim for member in result.members for victim in member.victims)
+    return iter(dict.fromkeys((*of_members, *result.victims)))
+
+
+def _keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
+    return (view.pods.objects[position].key for position in positions)
+
+
+def in_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
+    """The explanation of a member: it is bound only with its group, whatever nodes it fits by itself."""
+    mine = next((each for each in group.members if each.pod == report.pod), None) if group else None
+    if group is None or mine is None or report.verdict in (GATED, ERROR):
+        return replace(report, pod_group=group)
+    if group.verdict == PLACED and mine.verdict == PLACED:
+        return replace(report, verdict="Schedulable", message=None, pod_group=group)
+    verdict = ERROR if group.verdict == ERROR else UNSCHEDULABLE
+    return replace(report, verdict=verdict, message=mine.message or group.message, pod_group=group)

@@ -1,0 +1,136 @@
+"""GangScheduling, TopologyPlacementGenerator, PodGroupPodsCount and NodeResourcesFit's score of a placement against
+upstream's tables (v1.36).
+
+Upstream: plugins/{gangscheduling,topologyaware,podgrouppodscount,noderesources}.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from golden_cases import Json
+from plugin_cases import cases, pod_info, snapshot, typed_args, unbound
+
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import convert
+from kschedctl.scheduler.configuration.plugin_args import NodeResourcesFitArgs
+from kschedctl.scheduler.framework import Code, PluginError, Status
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
+from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
+from kschedctl.scheduler.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
+from kschedctl.scheduler.pod_groups.state import find_pod_group
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.snapshot import Settings
+
+NODE = {"kind": "Node", "metadata": {"name": "n"}}
+GROUP = {"kind": "PodGroup", "metadata": {"name": "pg1", "namespace": "default"}}
+ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
+"""Pods of the tables name no scheduler."""
+
+
+def assume(view: Fork, keys: list[str]) -> None:
+    for key in keys:
+        position = view.pods.position(key)
+        assert position is not None
+        view.assume(position, Row(0))
+
+
+def told(status: Status) -> Json:
+    return {"code": str(status.code), "reasons": list(status.reasons)}
+
+
+@cases("gangscheduling", "gangflow")
+def test_gang(case: Json) -> None:
+    pod = case["pod"]
+    view = snapshot({**case, "nodes": [NODE]}, ANYBODYS, more=[pod])
+    info, plugin = pod_info(case, view), GangScheduling()
+    found = {"preenqueue": told(plugin.pre_enqueue(info, view))}
+    if "permit" in case["want"]:
+        assume(view, [f"ns1/{name}" for name in case["podsWaitingOnPermit"]])
+        assume(view, [info.pod.key])
+        found["permit"] = told(plugin.permit(info, view, 0))
+    assert found == {key: case["want"][key] for key in found}
+
+
+def test_a_pod_that_is_about_to_be_created_counts() -> None:
+    pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"schedulingGroup": {"podGroupName": "pg1"}}}
+    group = {**GROUP, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+    view = snapshot({"objects": [group]}, ANYBODYS)
+    info = pod_info({"pod": {"kind": "Pod", **pod}}, view)
+    assert GangScheduling().pre_enqueue(info, view).code is Code.SUCCESS
+    assert GangScheduling().pre_enqueue(info, snapshot({}, ANYBODYS)).code is Code.UNRESOLVABLE
+
+
+@cases("topologyplacement", "generateplacements")
+def test_placements(case: Json) -> None:
+    view = snapshot(case, ANYBODYS)
+    rows = np.array([view.nodes.index[name] for name in case["placementNodes"]])
+    (group,) = view.objects.of("PodGroup")
+    try:
+        parent = GroupPlacement(case["initialPlacementName"], rows)
+        found = TopologyPlacementGenerator().generate_placements(group, view, parent)
+        status = {"code": "Success", "reasons": []}
+    except PluginError as failure:
+        found, status = [], {"code": "Error", "reasons": [str(failure)]}
+    placements = {name: [view.nodes.names[row] for row in rows.tolist()] for name, rows in found}
+    assert {"placements": placements, "status": status} == case["want"]
+
+
+@cases("podgrouppodscount", "placementscore")
+def test_pods_count(case: Json) -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": f"node{i}"}} for i in range(1, 4)]
+    assumed = [{"kind": "Pod", **pod} for pod in case["assumedPods"] or ()]
+    view = snapshot({**case, "nodes": nodes, "objects": [GROUP]}, ANYBODYS, more=map(unbound, assumed))
+    for pod in assumed:
+        position = view.pods.position(f"default/{pod['metadata']['name']}")
+        view.assume(Position(position or 0), Row(view.nodes.index[pod["spec"]["nodeName"]]))
+    assert (
+        PodGroupPodsCount().score_placement(group_of(view), view, proposal(view, proposed(case)))
+        == case["want"]["score"]
+    )
+
+
+@cases("podgrouppodscount", "normalizeplacementscore")
+def test_normalized_pods_count(case: Json) -> None:
+    scores = np.array([each["Score"] for each in case["scores"]])
+    if "status" in case["want"]:
+        with pytest.raises(PluginError, match=case["want"]["status"]["reasons"][0]):
+            PodGroupPodsCount().normalize_placements(scores)
+    else:
+        wanted = [each["Score"] for each in case["want"]["scores"]]
+        assert PodGroupPodsCount().normalize_placements(scores).tolist() == wanted
+
+
+@cases("noderesources", "placementscore")
+def test_fullness_of_a_placement(case: Json) -> None:
+    view = snapshot({**case, "objects": [GROUP]}, ANYBODYS)
+    pods = {pod["metadata"]["uid"]: pod for pod in case["podGroupPods"]}
+    placed = [(pods[uid], node) for uid, node in case["podGroupAssignments"].items()]
+    plugin = NodeResourcesFit(typed_args(case, NodeResourcesFitArgs))
+    rows = np.array([view.nodes.index[name] for name in case["placementNodes"]])
+    assert plugin.score_placement(group_of(view), view, proposal(view, placed, rows)) == case["want"]["score"]
+    assert plugin.normalize_placements(np.array([3])).tolist() == [3]
+
+
+def proposed(case: Json) -> list[tuple[Json, str]]:
+    return [(each["pod"], each["node"]) for each in case["proposedAssignments"]]
+
+
+def group_of(view: Fork):
+    group = find_pod_group(view, ("default", "pg1"))
+    assert group is not None
+    return group
+
+
+def proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
+    """These pods on these nodes, in a placement of these rows, or of all."""
+    found = []
+    for pod, node in placed:
+        typed = convert({"kind": "Pod", **pod})
+        assert isinstance(typed, Pod)
+        found.append(ProposedAssignment(PodInfo(typed, view.settings.requests), view.nodes.index[node]))
+    return PodGroupAssignments(GroupPlacement("", np.arange(len(view.nodes)) if rows is None else rows), tuple(found))

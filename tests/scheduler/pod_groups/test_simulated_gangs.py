@@ -1,0 +1,100 @@
+"""A simulation places a pod group as a whole or leaves it, whatever the cluster: no part of a gang is ever placed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+from group_clusters import GATES, cluster, gang, node, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+
+TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}
+ZONE = "zone"
+
+groups = st.lists(
+    st.tuples(
+        st.integers(1, 5),  # minCount
+        st.lists(st.tuples(st.integers(1, 3), st.sampled_from((0, 10))), max_size=6),  # cpu and priority of each pod
+        st.booleans(),  # in one zone
+    ),
+    min_size=1,
+    max_size=4,
+)
+loads = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from((-5, 5))), max_size=6)
+
+
+def simulate(objects: list, gates: dict = GATES) -> tuple[Simulation, list[Outcome]]:
+    simulation = Simulation(Scheduler(cluster(objects, gates)))
+    waiting = np.flatnonzero(simulation.view.node < 0).tolist()
+    return simulation, simulation.run(waiting)
+
+
+@given(groups, loads, st.sampled_from((GATES, TOPOLOGY_AWARE, {**GATES, "WorkloadAwarePreemption": True})))
+def test_all_or_nothing(wanted: list, load: list, gates: dict) -> None:
+    nodes = [node(f"n{i}", 4, zone=f"z{i % 2}") for i in range(4)]
+    running = [pod(f"b{i}", cpu=cpu, priority=priority, bound=f"n{on}") for i, (on, cpu, priority) in enumerate(load)]
+    gangs = [
+        [gang(f"g{i}", count, ZONE if together else ""), *(pod(f"g{i}-{j}", f"g{i}", *p) for j, p in enumerate(pods))]
+        for i, (count, pods, together) in enumerate(wanted)
+    ]
+    simulation, outcomes = simulate([*nodes, *running, *chain(*gangs)], gates)
+    view = simulation.view
+    placed = Counter(view.pods.objects[o.position].metadata.name[:2] for o in outcomes if o.verdict == "Scheduled")
+    for i, (count, pods, together) in enumerate(wanted):
+        assert placed[f"g{i}"] == 0 or placed[f"g{i}"] >= count
+        rows = {int(view.node[o.position]) for o in outcomes if view.pods.objects[o.position].key.startswith(f"a/g{i}")}
+        if together and gates is TOPOLOGY_AWARE:  # some of it may have been evicted since
+            assert len({view.cluster.nodes[row].metadata.labels[ZONE] for row in rows - {-1}}) <= 1
+        assert placed[f"g{i}"] <= len(pods)
+    sums = np.zeros_like(view.requested)
+    for position, row in enumerate(view.node.tolist()):
+        sums[row] += view.requests[view.pods.info[position]] if row >= 0 else 0
+    assert (view.requested == sums).all()
+
+
+def test_what_a_gang_that_does_not_fit_leaves_is_there_for_others() -> None:
+    """Four fit, the gang wants five: the single pods, which come after it, get the room."""
+    members = [pod(f"g-{i}", "g", priority=9) for i in range(5)]
+    _, outcomes = simulate([node("n"), gang("g", 5), *members, *(pod(f"s{i}") for i in range(4))])
+    assert Counter(o.verdict for o in outcomes) == {"Scheduled": 4, "Unschedulable": 5}
+    texts = {o.message for o in outcomes if o.verdict == "Unschedulable"}
+    assert "0/1 nodes are available: 1 Insufficient cpu." in " ".join(texts)
+
+
+def test_a_gang_makes_room_for_itself() -> None:
+    running = [pod(f"b{i}", cpu=2, priority=-1, bound="n") for i in range(2)]
+    simulation, outcomes = simulate([node("n"), gang("g", 3), *running, *(pod(f"g-{i}", "g") for i in range(3))])
+    assert [o.verdict for o in outcomes] == ["Scheduled"] * 3
+    gone = chain(*(o.victims for o in outcomes))
+    assert sorted(simulation.view.pods.objects[position].metadata.name for position in gone) == ["b0", "b1"]
+
+
+def test_a_gang_that_would_not_fit_all_the_same_evicts_nobody() -> None:
+    running = [pod("b0", cpu=2, priority=-1, bound="n")]
+    simulation, outcomes = simulate([node("n"), gang("g", 5), *running, *(pod(f"g-{i}", "g") for i in range(5))])
+    assert {o.verdict for o in outcomes} == {"Unschedulable"}
+    assert not simulation.preempted
+
+
+def test_members_of_several_schedulers_are_refused() -> None:
+    other = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    names = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
+    members = [pod("g-0", "g"), pod("g-1", "g", schedulerName="other")]
+    found = cluster([node("n"), gang("g", 2), *members])
+    simulation = Simulation(Scheduler(type(found)(**{**vars(found), "configuration": {**other, "profiles": names}})))
+    outcomes = simulation.run(range(2))
+    wanted = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "default-scheduler" and'
+    assert all(o.verdict == "Error" and o.message.startswith(wanted) for o in outcomes)
+
+
+def test_gangs_wait_for_their_pods_and_pods_for_their_gang() -> None:
+    _, outcomes = simulate([node("n"), gang("g", 2), pod("g-0", "g"), pod("h-0", "h")])
+    assert [(o.verdict, o.message) for o in outcomes] == [
+        ("Gated", "waiting for minCount pods from a gang to appear in scheduling queue"),
+        ("Gated", 'waiting for pods\'s pod group "h" to appear in scheduling queue'),
+    ]

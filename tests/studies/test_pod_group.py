@@ -1,0 +1,129 @@
+"""The explanation of a pod of a group: quorum, who is missing or blocks, and where the group was tried."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.cli.main import main
+
+Json = dict[str, Any]
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, cpu: int, zone: str) -> Json:
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    return {"kind": "Node", "metadata": {"name": name, "labels": {ZONE: zone}}, "status": {"allocatable": allocatable}}
+
+
+def member(i: int, **spec: Any) -> Json:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    spec = {"schedulingGroup": {"podGroupName": "train"}, "containers": [container], **spec}
+    return {"kind": "Pod", "metadata": {"name": f"train-{i}", "namespace": "ml", "uid": f"uid-{i}"}, "spec": spec}
+
+
+def group(count: int, topology: str = "") -> Json:
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": count}}}
+    spec |= {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
+    metadata = {"name": "train", "namespace": "ml"}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def explain(objects: list[Json], gates: dict[str, bool] = GATES, pod: str | Json = "ml/train-1") -> Json:
+    return kschedctl.explain(kschedctl.Cluster.from_objects(objects, feature_gates=gates), pod).to_dict()
+
+
+NODES = [node("n1", 4, "za"), node("n2", 3, "zb")]
+"""Two pods of 2 cpu fit on the first, one on the second."""
+
+
+def test_a_pod_that_fits_alone_waits_for_its_gang() -> None:
+    report = explain([*NODES, group(4), *map(member, range(4))])
+    found = report["podGroup"]
+    assert (report["verdict"], report["feasible"]) == ("Unschedulable", ["n1", "n2"])
+    assert report["headline"] == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert report["message"].startswith("pod group is unschedulable, waiting for minCount pods from a gang")
+    verdicts = {each["pod"]: (each["verdict"], each["node"]) for each in found["members"]}
+    assert [verdict for verdict, _ in verdicts.values()] == ["Placed"] * 3 + ["Unschedulable"]
+    assert (found["verdict"], found["pods"], found["scheduled"], found["missing"]) == ("Unschedulable", 4, 0, 0)
+    assert found["message"] == "pod group is unschedulable"
+
+
+def test_a_gang_that_fits_is_placed_with_those_that_run() -> None:
+    report = explain([*NODES, group(3), member(0, nodeName="n2"), member(1), member(2)])
+    found = report["podGroup"]
+    assert (report["verdict"], report["message"], found["verdict"]) == ("Schedulable", None, "Placed")
+    assert {each["node"] for each in found["members"]} == {"n1"}
+    assert found["scheduled"] == 1
+
+
+def test_who_is_missing() -> None:
+    gated = member(2, schedulingGates=[{"name": "wait"}])
+    report = explain([*NODES, group(5), member(0), member(1), gated])
+    assert report["verdict"] == "Gated"
+    assert report["headline"] == "its gang train has 3 of the 5 pods that it needs: none is tried before"
+    assert (report["podGroup"]["verdict"], report["podGroup"]["missing"]) == ("Incomplete", 2)
+    reasons = {each["pod"]: each["message"] for each in report["podGroup"]["members"]}
+    assert reasons["ml/train-2"] == "waiting for scheduling gates: [wait]"
+
+
+def test_a_manifest_counts_as_one_of_them() -> None:
+    objects = [*NODES, group(2), member(0)]
+    assert explain(objects, pod="ml/train-0")["verdict"] == "Gated"
+    asked = explain(objects, pod=member(1))
+    assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 2)
+
+
+def test_why_each_placement_is_refused() -> None:
+    report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
+    found = report["podGroup"]
+    assert report["headline"] == f"its gang train needs a node for 3 pods at once in one {ZONE}, and 2 fit"
+    placements = {each["name"]: (each["nodes"], each["pods"], each["fits"]) for each in found["placements"]}
+    assert placements == {"za": (1, 2, False), "zb": (1, 1, False)}
+    assert [each["blocking"] for each in found["placements"]] == ["ml/train-2", "ml/train-1"]
+    assert all("Insufficient cpu" in each["message"] for each in found["placements"])
+    assert found["message"].startswith("0/2 placements are available")
+
+
+def test_the_best_placement_is_taken() -> None:
+    """Both zones have room for two; on the smaller node they take more of what there is."""
+    nodes = [node("n1", 8, "za"), node("n2", 5, "zb")]
+    found = explain([*nodes, group(2, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)["podGroup"]
+    scores = {each["name"]: each["score"] for each in found["placements"]}
+    assert {each["node"] for each in found["members"]} == {"n1"}
+    assert scores["za"] > scores["zb"]
+    two = explain([*nodes, group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)["podGroup"]
+    assert {each["node"] for each in two["members"]} == {"n2"}
+
+
+def test_victims_of_the_group() -> None:
+    running = {"kind": "Pod", "metadata": {"name": "low", "namespace": "ml", "uid": "low"}}
+    running["spec"] = {**member(0)["spec"], "nodeName": "n1", "priority": -1, "schedulingGroup": None}
+    for gates in (GATES, {**GATES, "WorkloadAwarePreemption": True}):
+        report = explain([*NODES, group(3), running, *map(member, range(3))], gates)
+        assert report["podGroup"]["verdict"] == "WaitsForPreemption"
+        assert report["podGroup"]["victims"] == ["ml/low"]
+        assert report["headline"] == "its pod group train fits once 1 pod made room for it"
+
+
+def test_without_the_gates_a_group_is_none() -> None:
+    report = explain([*NODES, group(4), *map(member, range(4))], {})
+    assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
+    assert "schedulingGroup" in " ".join(report["ignored"])
+
+
+def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    file = tmp_path / "all.json"
+    objects = [{"apiVersion": "v1", **each} for each in [*NODES, group(3, ZONE), *map(member, range(3))]]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    gates = ",".join(f"{name}=true" for name in TOPOLOGY_AWARE)
+    assert main(["explain", "ml/train-1", "-f", str(file), "--feature-gates", gates]) == 1
+    page = capsys.readouterr().out
+    assert "gang of 3 pods at once: 3 exist, 0 of them with a node" in page
+    assert "ml/train-2" in page
+    assert "Remedies" not in page
