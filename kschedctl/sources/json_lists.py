@@ -22,9 +22,9 @@ from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import Reader
 from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder
 
-STEP = 512 << 10  # bytes read at a time
+STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
-_WINDOW = 32 << 10
+_WINDOW = 16 << 10
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
 )

@@ -6,7 +6,7 @@ So most of a pod is decoded once a template, and no pod is made of an item.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -80,29 +80,29 @@ class PodItems:
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
         self._parts: dict[tuple[str, bytes], Any] = {}
-        self._checked: set[tuple[bytes, bytes]] = set()
+        self._specs: dict[tuple[bytes, bytes], PodSpec] = {}
 
-    def rows(self, items: Iterable[Any], where: Callable[[int], Place] | None) -> PodRows:
+    def rows(self, items: Sequence[Any], where: Callable[[int], Place] | None) -> PodRows:
         """The rows of items; ``where``: the place of an item, or None for what an API server has checked.
 
         Raises InputError for a missing name and for quantities that are none, msgspec.ValidationError.
         """
-        rows, numbers, namespace = PodRows.none(), self._numbers, self._namespaces.setdefault
+        template: list[int] = []
         for index, item in enumerate(items):
-            meta, spec, status = item.metadata, item.spec, item.status
-            if where is not None and not (meta.name or meta.generate_name):
+            if where is not None and not (item.metadata.name or item.metadata.generate_name):
                 raise where(index).error("required", "metadata.name")
-            key = self._key(meta, spec, status)
-            number = numbers.get(key)
-            if number is None:
-                number = self._new(item, key, where and partial(where, index))
-            rows.keys.append((namespace(meta.namespace, meta.namespace), meta.name))
-            rows.template.append(number)
-            rows.uids.append(meta.uid)
-            rows.nodes.append(spec.node_name)
-            rows.created.append(meta.creation_timestamp or "")
-            rows.started.append(status.start_time or "")
-        return rows
+            key = self._key(item.metadata, item.spec, item.status)
+            number = self._numbers.get(key)
+            template.append(self._new(item, key, where and partial(where, index)) if number is None else number)
+        metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
+        return PodRows(
+            [(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas],
+            template,
+            [meta.uid for meta in metas],
+            [item.spec.node_name for item in items],
+            [meta.creation_timestamp or "" for meta in metas],
+            [item.status.start_time or "" for item in items],
+        )
 
     def _key(self, meta: Any, spec: Any, status: Any) -> Key:
         """Equal for pods of one template."""
@@ -119,15 +119,21 @@ class PodItems:
         common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
         pod = Pod(
             replace(common.metadata, **self._undecoded(PodMeta, item.metadata, _META)),
-            replace(common.spec, **self._undecoded(PodSpec, item.spec, _SPEC)),
+            self._spec(common.spec, item.spec, (decoded, spec), where),
             replace(common.status, conditions=self._part(PodStatus, "conditions", conditions or b"[]")),
         )
-        if where is not None and (decoded, spec) not in self._checked:
-            check_quantities(pod_resources(pod.spec), where)
-            self._checked.add((decoded, spec))
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
         self._numbers[kept] = self._builder.template(pod)
         return self._numbers[kept]
+
+    def _spec(self, common: PodSpec, item: Any, key: tuple[bytes, bytes], where: Callable[[], Place] | None) -> PodSpec:
+        """The spec of an item. Raises InputError, msgspec.ValidationError."""
+        if key not in self._specs:
+            found = replace(common, **self._undecoded(PodSpec, item, _SPEC))
+            if where is not None:
+                check_quantities(pod_resources(found), where)
+            self._specs[key] = found
+        return self._specs[key]
 
     def _undecoded(self, struct: type[Struct], part: Any, names: Iterable[str]) -> dict[str, Any]:
         """What the fields that are JSON stand for, less those that are missing. Raises msgspec.ValidationError."""

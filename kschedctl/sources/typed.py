@@ -32,9 +32,9 @@ def typed(document: Mapping[str, Any], kind: str, place: Place, structs: Mapping
         raise place.error("holds half of a surrogate pair, which is no text") from None
     except OverflowError:
         pass
-    for path, value in _numbers(document, ""):
-        if not -(2**63) <= value < 2**63:
-            raise place.error("number out of range", path)
+    path = _too_large(document)
+    if path is not None:
+        raise place.error("number out of range", path.lstrip("."))
     return found
 
 
@@ -69,12 +69,16 @@ def _inside(value: Any, step: str) -> Iterator[tuple[str, Any]]:
         yield step, value[int(step[1:-1])]
 
 
-def _numbers(value: Any, path: str) -> Iterator[tuple[str, int]]:
+def _too_large(value: Any) -> str | None:
+    """The path to the first number that takes more than 64 bits."""
     if isinstance(value, int):
-        yield path, value
-    elif isinstance(value, dict):
+        return None if -(2**63) <= value < 2**63 else ""
+    if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _numbers(inner, f"{path}.{key}".lstrip("."))
+            if (path := _too_large(inner)) is not None:
+                return f".{key}{path}"
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _numbers(inner, f"{path}[{index}]")
+            if (path := _too_large(inner)) is not None:
+                return f"[{index}]{path}"
+    return None
