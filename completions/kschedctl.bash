@@ -60,6 +60,7 @@ _kschedctl() {
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
+        simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
         capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
@@ -78,15 +79,15 @@ _kschedctl() {
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
         config/*) COMPREPLY=($(compgen -W 'check view' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         simulate/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         capacity/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        drain/-*) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        drain/-*) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         drain/*) _kschedctl_names nodes; return ;;
-        failures/-*) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        failures/-*) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         failures/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --runs -o --output --color -v --verbose -q --quiet' ;;
+        whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         whatif/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         demo/-*) words='-o --output --color -v --verbose -q --quiet --each-node' ;;
         demo/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

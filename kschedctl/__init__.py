@@ -26,9 +26,19 @@ from kschedctl.errors import KschedctlError
 from kschedctl.version import __version__
 
 if TYPE_CHECKING:
-    from kschedctl.library import Cluster, explain, remedies, run_queue, wakes
+    from kschedctl.library import Cluster, explain, follow, remedies, run_queue, sampling, wakes
 
-__all__ = ["Cluster", "KschedctlError", "__version__", "explain", "remedies", "run_queue", "wakes"]
+__all__ = [
+    "Cluster",
+    "KschedctlError",
+    "__version__",
+    "explain",
+    "follow",
+    "remedies",
+    "run_queue",
+    "sampling",
+    "wakes",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The public Python API: ``kschedctl.Cluster``, ``kschedctl.explain``, ``kschedctl.remedies``, ``kschedctl.wakes``."""
+"""The public Python API: ``kschedctl.Cluster`` and the functions that answer questions about it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, Self
 from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
+from kschedctl.studies.follow import follow
 from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.run_queue import run_queue
+from kschedctl.studies.sampling import sampling
 from kschedctl.studies.waking.wakes import wakes
 
-__all__ = ["Cluster", "explain", "remedies", "run_queue", "wakes"]
+__all__ = ["Cluster", "explain", "follow", "remedies", "run_queue", "sampling", "wakes"]
 
 
 class Cluster(cluster.Cluster):

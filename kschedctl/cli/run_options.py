@@ -9,7 +9,9 @@ import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.studies.parallel import Workers
+from kschedctl.studies.sampling import check_start
 
 INTERRUPTED = 130
 
@@ -21,6 +23,16 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
     if undecided:
         return UNDECIDED
     return SCHEDULES if good else DOES_NOT_SCHEDULE
+
+
+def sampled_from(sampling: bool, start_index: int | None) -> SampledFrom | None:
+    """Raises UsageError."""
+    if start_index is None:
+        return SampledFrom() if sampling else None
+    if not sampling:
+        raise UsageError("--start-index needs --sampling")
+    check_start(start_index)
+    return SampledFrom(start_index)
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,10 @@ class RunOptions:
     sampling: Annotated[
         bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
     ] = False
+    start_index: Annotated[
+        int | None,
+        typer.Option("--start-index", metavar="NUMBER", help="With --sampling: where the first search begins."),
+    ] = None
     runs: Annotated[
         int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell how the results differ.")
     ] = 1
@@ -48,8 +64,13 @@ class RunOptions:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
 
+    @property
+    def sampled_from(self) -> SampledFrom | None:
+        """Raises UsageError."""
+        return sampled_from(self.sampling, self.start_index)
+
     def options(self) -> dict[str, Any]:
         """As the studies take them. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
-        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampling}
+        return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from}

@@ -26,5 +26,6 @@ def scenario(source: Source, run: RunOptions, steps: Mapping[str, Any] | None) -
     """The same for a scenario, if there is one, which stands on the command line itself."""
     if steps is None:
         return ()
-    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling]
+    start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
+    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start]
     return again(source, "whatif", json.dumps(steps, ensure_ascii=False), options)

@@ -28,13 +28,13 @@ from kschedctl.scheduler.framework import (
     PluginError,
     PluginVerdict,
     PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreFilterResult,
     Reads,
     Status,
     offers,
     reads_of,
 )
+from kschedctl.scheduler.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
+from kschedctl.scheduler.sampling import NodeSearch, Sampling, Terms
 from kschedctl.scheduler.scoring import ScoreOutcome, run_score
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -62,23 +62,6 @@ class FrameworkLike(Protocol):
     def extenders(self) -> Sequence[HTTPExtender]: ...
 
     def at(self, point: str) -> list[Plugin]: ...
-
-
-@dataclass(frozen=True)
-class PreFilterOutcome:
-    """What the framework makes of all PreFilter plugins.
-
-    ``results``: each plugin by itself. ``status``: the framework's answer; ``plugin`` gave it, empty when it is the
-    framework's own. ``node_names``: the only nodes to look at; ``narrowed_by``: the plugins that said so. ``reached``:
-    the plugins that the framework asks before it stops.
-    """
-
-    results: Mapping[str, PreFilterResult]
-    status: Status = SUCCESS
-    plugin: str = ""
-    reached: tuple[str, ...] = ()
-    node_names: frozenset[str] | None = None
-    narrowed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +96,14 @@ class FilterOutcome:
             found |= mine & verdict.unresolvable
         return found
 
+    @cached_property
+    def failed(self) -> Bools:
+        """(N,): a plugin fails there on which nothing before it refuses the pod."""
+        found = np.zeros(len(self.first), np.bool_)
+        for _, verdict, mine in self.reported():
+            found |= verdict.failed & mine
+        return found
+
     def reason_counts(self, among: Bools) -> Counter[str]:
         """How many of these nodes (N,) the framework reports for each reason."""
         found: Counter[str] = Counter()
@@ -136,7 +127,8 @@ class Cycle:
 
     ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis. Among them
     is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
-    ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked.
+    ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked. ``search``:
+    how a part of the nodes was looked at, None where all were or none had to be searched.
     """
 
     info: PodInfo
@@ -151,6 +143,7 @@ class Cycle:
     scores: ScoreOutcome
     consultation: Consultation
     error: str | None = None
+    search: NodeSearch | None = None
 
     @property
     def feasible(self) -> Rows:
@@ -207,78 +200,46 @@ class Cycle:
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
 
-def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork) -> Cycle:
-    """Replay a cycle for a pod. Errors of plugins and extenders end up in ``Cycle.error``, as upstream words them."""
+def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sampling | None = None) -> Cycle:
+    """Replay a cycle for a pod, with ``sampling`` on a part of the nodes, the next part from then on.
+
+    Errors of plugins and extenders end up in ``Cycle.error``, as upstream words them.
+    """
     queue = _run_pre_enqueue(framework.at("preEnqueue"), info, view)
     error = None
-    pre_filter = PreFilterOutcome({})
+    before = PreFilterOutcome({})
     try:
-        pre_filter = run_pre_filter(framework.at("preFilter"), info, view)
+        before = run_pre_filter(framework.at("preFilter"), info, view)
     except PluginError as failure:
         error = str(failure)
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
     promised = _promised(info, view)
     consultation = Consultation(framework.extenders, info.pod, framework.release)
-    passed = NOTHING_OFFERED
+    passed, search = NOTHING_OFFERED, None
     scores = ScoreOutcome(passed.rows)
     if error is None:
         try:
-            outcome = Filtering.of(framework, pre_filter, info, view).judge()
-            considered = _considered(pre_filter, promised, view)
-            passed = _passed(outcome, considered, promised, consultation, view)
-            scores = run_score(framework, pre_filter.results, info, view, passed)
+            outcome = Filtering.of(framework, before, info, view).judge()
+            considered = _considered(before, promised, view)
+            kept = _kept_promise(outcome, considered, promised, consultation, view)
+            if sampling and kept is None and not before.status.rejected:
+                offered = np.flatnonzero(selected_by_name(before, view))
+                terms = Terms.of(framework.profile, framework.release, len(consultation.statuses))
+                search = sampling.search(~outcome.passing, offered, terms, outcome.failed, promised)
+                considered = search.examined
+            passed = kept or _passed(outcome, considered, consultation, view)
+            scores = run_score(framework, before.results, info, view, passed)
             scores = replace(scores, extended=tuple(consultation.prioritize(view, passed)))
         except PluginError as failure:
             error = str(failure)
     return Cycle(
-        info, view, framework, queue, pre_filter, outcome, considered, promised, passed, scores, consultation, error
+        info, view, framework, queue, before, outcome, considered, promised, passed, scores, consultation, error, search
     )
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> dict[str, Status]:
     return {p.name: p.pre_enqueue(info, view) for p in plugins if offers(p, PreEnqueuePlugin)}
-
-
-def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
-    """Every plugin is asked, and the framework's answer is what it would be had it stopped where it stops.
-
-    Raises PluginError.
-    """
-    results: dict[str, PreFilterResult] = {}
-    reached: list[str] = []
-    narrowed: list[str] = []
-    names: frozenset[str] | None = None
-    answer, by, settled = SUCCESS, "", False
-    for plugin in plugins:
-        if not offers(plugin, PreFilterPlugin):
-            continue
-        if not settled:
-            reached.append(plugin.name)
-        try:
-            result = results[plugin.name] = plugin.pre_filter(info, view)
-        except PluginError as failure:
-            if settled:
-                continue
-            raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
-        if settled or result.status.code is Code.SKIP:
-            continue
-        if result.status.rejected:
-            answer, by = result.status, plugin.name
-            settled = result.status.code is Code.UNRESOLVABLE
-            continue
-        if result.node_names is not None:
-            narrowed.append(plugin.name)
-            names = result.node_names if names is None else names & result.node_names
-            if not names:
-                answer, by, settled = Status(Code.UNRESOLVABLE, (_nothing_left(narrowed),)), "", True
-    return PreFilterOutcome(results, answer, by, tuple(reached), names, tuple(narrowed))
-
-
-def _nothing_left(plugins: list[str]) -> str:
-    if len(plugins) == 1:
-        return f"node(s) didn't satisfy plugin {plugins[0]}"
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
 @dataclass(frozen=True)
@@ -362,35 +323,28 @@ def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Fork) 
     return considered
 
 
-def selected_by_name(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
-    """(N,): the nodes that the PreFilter plugins leave."""
-    names = pre_filter.node_names
-    if names is None:
-        return np.ones(len(view.nodes), np.bool_)
-    return np.array([name in names for name in view.nodes.names], np.bool_)
-
-
-def _passed(
+def _kept_promise(
     outcome: FilterOutcome, considered: Bools, promised: int | None, consultation: Consultation, view: Fork
-) -> Offered:
-    """The nodes that pass plugins and extenders; the one promised to the pod alone, when it does. Raises PluginError.
+) -> Offered | None:
+    """The node that was promised to the pod, where it passes plugins and extenders; errors about it alone are none."""
+    if promised is None or not (considered & outcome.passing)[promised]:
+        return None
+    with suppress(PluginError):
+        found = consultation.filter(view, np.array([promised]))
+        return found if len(found.rows) else None
+    return None
 
-    An error about the promised node alone is none.
-    """
+
+def _passed(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> Offered:
+    """The nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
-    passing = outcome.passing & considered
-    if promised is not None and passing[promised]:
-        with suppress(PluginError):
-            found = consultation.filter(view, np.array([promised]))
-            if len(found.rows):
-                return found
-    return consultation.find(view, np.flatnonzero(passing))
+    return consultation.find(view, np.flatnonzero(outcome.passing & considered))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
     """A plugin that fails on a node which nothing before it refuses fails the whole cycle."""
-    for position, (name, verdict) in enumerate(outcome.verdicts.items()):
+    for name, verdict, mine in outcome.reported():
         for rejection in verdict.rejections:
-            failed = rejection.mask & considered & (outcome.first == position)
+            failed = rejection.mask & considered & mine
             if rejection.code is Code.ERROR and failed.any():
                 raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')

@@ -247,6 +247,14 @@ class PermitPlugin(Plugin, Protocol):
         """
 
 
+@runtime_checkable
+class AssumingPlugin(ReservePlugin, Protocol):
+    """One whose Reserve leaves a part to PreBind."""
+
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        """The objects as the plugin takes them to be between Reserve and PreBind; as ``reserve`` else."""
+
+
 class UpstreamFault(NamedTuple):
     """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
 

@@ -1,7 +1,7 @@
 """Reserve: what is set aside for a pod with its node, and given back when it is gone.
 
 Upstream: RunReservePluginsReserve in pkg/scheduler/framework/runtime/framework.go (v1.36). What is reserved is bound at
-once, as time does not pass here.
+once, as time does not pass here, unless it is to be ``assumed`` only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework import (
+    AssumingPlugin,
     Changes,
     Plugin,
     PluginError,
@@ -63,11 +64,12 @@ def reserve(
     row: int,
     *,
     before: Mapping[str, PreFilterResult] = NOTHING_ASKED,
+    assumed: bool = False,
 ) -> None:
     """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing.
 
     ``info`` is what the pod asks for; ``before``: by plugin, what its PreFilter says of it, the others are asked.
-    Raises PluginError.
+    ``assumed``: as long as it is not bound. Raises PluginError.
     """
     found: list[Changes] = []
     for plugin in plugins:
@@ -75,7 +77,8 @@ def reserve(
             result = before.get(plugin.name)
             if result is None and offers(plugin, PreFilterPlugin):
                 result = plugin.pre_filter(info, view)
-            found.append(plugin.reserve(info, pod, view, row, result and result.state))
+            change = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
+            found.append(change(info, pod, view, row, result and result.state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
     _replace(found, view)

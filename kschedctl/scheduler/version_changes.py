@@ -10,7 +10,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, ByVersion
-from kschedctl.scheduler import cycle, messages
+from kschedctl.scheduler import cycle, messages, sampling
 from kschedctl.scheduler.configuration import feature_gates, plugin_args, validation
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.configuration.strict_decoding import fields_of
@@ -44,6 +44,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         default_preemption.DROPPED_MAY_HELP,
         whole_nodes.SCORED_AS_RETURNED,
         messages.ABSENT_COUNT,
+        sampling.LEFT_OUT_COUNT,
         validation.INVALID_PLUGINS,
         feature_gates.CHECKS_DEPENDENCIES,
         feature_gates.HOST_NETWORK_NEEDS,

@@ -16,6 +16,7 @@ from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.creation import MOST_PODS, create
@@ -62,7 +63,7 @@ def capacity(
     most: int | None = None,
     seed: int = 0,
     runs: int = 1,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Capacity:
@@ -94,7 +95,7 @@ def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:
 
 
 def prepare(
-    cluster: Cluster, manifests: Iterable[Mapping[str, Any] | Struct], most: int | None, sampling: bool
+    cluster: Cluster, manifests: Iterable[Mapping[str, Any] | Struct], most: int | None, sampling: SampledFrom | None
 ) -> Shapes:
     """The cluster with one pod of each shape; with many of those that need claims of their own."""
     found = sort_out(manifests)

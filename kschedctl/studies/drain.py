@@ -18,6 +18,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
@@ -44,7 +45,7 @@ def drain(
     *,
     seed: int = 0,
     runs: int = 1,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Drain:

@@ -22,11 +22,12 @@ from kschedctl.reports.explanation import (
 )
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.unknown import undecided
-from kschedctl.scheduler.cycle import Cycle, run_cycle, selected_by_name
+from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.controllers.admission import admit

@@ -20,6 +20,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
@@ -73,7 +74,7 @@ def failures(
     pairs: bool = False,
     seed: int = 0,
     runs: int = 1,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Failures:

@@ -12,6 +12,7 @@ from kschedctl.errors import KschedctlError
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import WhatIf
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.edits.cluster_edits import with_pods
 from kschedctl.studies.scenarios.scenario import no_files
@@ -35,7 +36,7 @@ def with_more_nodes(
     *,
     gone: bool,
     seed: int = 0,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
 ) -> Json | None:
     """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
 

@@ -16,6 +16,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
@@ -37,7 +38,7 @@ class Settled:
     unknown: tuple[UnknownKind, ...] = ()
 
 
-def settle(cluster: Cluster, seed: int = 0, sampling: bool = False) -> Settled:
+def settle(cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None) -> Settled:
     """Schedule all that is pending, as far as it fits."""
     simulation = Simulation(Scheduler(cluster), seed=seed, sampling=sampling)
     return settled(simulation, run_on(simulation, pending(simulation)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kschedctl.cluster import Cluster
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
 
@@ -15,7 +16,7 @@ class Scene:
     """``sampling``: look at as many nodes as the scheduler does. What is made of it stays behind when it travels."""
 
     cluster: Cluster
-    sampling: bool = False
+    sampling: SampledFrom | None = None
     made: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:

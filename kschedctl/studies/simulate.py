@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
@@ -45,7 +46,7 @@ def simulate(
     *,
     seed: int = 0,
     runs: int = 1,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
     rollout: bool = False,
     pending: bool = False,
     workers: Workers = ALONE,
@@ -63,7 +64,7 @@ def simulate(
     results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)
     found = results.known
     if not found:
-        return reports.SimulationReport(seed, sampling, placed=0, unplaced=0, interrupted=True)
+        return reports.SimulationReport(seed, sampling is not None, placed=0, unplaced=0, interrupted=True)
     unknown = together(report.unknown for report in found)
     return replace(found[0], variation=variation(found), interrupted=results.interrupted, **said(unknown))
 
@@ -83,7 +84,7 @@ def run_scene(
         simulation.schedule(come_back(simulation, victims(outcomes)))
     return reports.SimulationReport(
         seed=seed,
-        sampling=scene.sampling,
+        sampling=scene.sampling is not None,
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
         workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
@@ -136,7 +137,7 @@ def prepare(
     *,
     rollout: bool = False,
     pending: bool = False,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
 ) -> Deployed:
     """The cluster with what the manifests bring. Raises InputError."""
     found = sort_out(manifests)

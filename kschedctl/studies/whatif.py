@@ -16,6 +16,7 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import StepReport, WhatIf
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.manifests import in_files, names_of
@@ -59,7 +60,7 @@ class Run:
     read: Files
     where: str
     seed: int
-    sampling: bool
+    sampling: SampledFrom | None
     steps: list[StepReport] = field(default_factory=list)
     unknown: tuple[UnknownKind, ...] = ()
 
@@ -137,7 +138,7 @@ class Question:
     files: Mapping[str, Sequence[Mapping[str, Any]]]
     where: str = ""
     settings: Settings = field(default_factory=dict)
-    sampling: bool = False
+    sampling: SampledFrom | None = None
 
     @property
     def of_versions(self) -> bool:
@@ -169,7 +170,7 @@ def whatif(
     where: str = "",
     seed: int = 0,
     runs: int = 1,
-    sampling: bool = False,
+    sampling: SampledFrom | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> WhatIf:

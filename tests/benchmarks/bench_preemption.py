@@ -24,7 +24,8 @@ import numpy as np
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.cycle import Cycle, Filtering, run_pre_filter
+from kschedctl.scheduler.cycle import Cycle, Filtering
+from kschedctl.scheduler.pre_filter import run_pre_filter
 from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from golden_cases import Json
 
+from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cluster import Cluster
+from kschedctl.scheduler.sampling import SampledFrom, Sampling, Terms, feasible_nodes_to_find
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.sampling import Sampling, feasible_nodes_to_find
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 NUMBERS = [(0, 10, 10), (40, 10, 10), (0, 1000, 420), (40, 1000, 400), (0, 6000, 300), (40, 6000, 2400)]
@@ -27,7 +28,7 @@ def test_how_many_nodes_are_enough(percentage: int, nodes: int, enough: int) -> 
 def test_every_node_gets_its_turn() -> None:
     sampling = Sampling(30)
     for start in STARTS:
-        assert len(sampling.sample(np.zeros(500, np.bool_), np.arange(500))) == 150
+        assert len(sampling.search(np.zeros(500, np.bool_), np.arange(500)).found) == 150
         assert sampling.start == start
 
 
@@ -42,7 +43,7 @@ def naive(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]
             break
         else:
             found.append(row)
-    return sorted(found), (start + len(found) + failed) % len(refused)
+    return found, (start + len(found) + failed) % len(refused)
 
 
 def test_samples_are_those_of_a_loop() -> None:
@@ -54,14 +55,49 @@ def test_samples_are_those_of_a_loop() -> None:
         for _ in range(6):
             refused = [random.random() < 0.4 for _ in range(nodes)]
             expected, start = naive(refused, start, enough)
-            found = sampling.sample(np.array(refused), np.arange(nodes))
+            found = sampling.search(np.array(refused), np.arange(nodes)).found
             assert (found.tolist(), sampling.start) == (expected, start)
 
 
-def test_without_scoring_one_node_is_enough() -> None:
+@pytest.mark.parametrize(("extended", "found"), [(False, [1]), (True, [1, 2])])
+def test_without_scoring_one_node_is_enough(extended: bool, found: list[int]) -> None:
+    sampling = Sampling(extended=extended)
+    refused = np.array([True, False, False])
+    assert sampling.search(refused, np.arange(3), Terms(scoring=False)).found.tolist() == found
+    assert sampling.start == (0 if extended else 2)
+
+
+def test_the_search_ends_where_a_plugin_fails() -> None:
+    """By upstream's code: what was found before counts, and the node that failed does not."""
+    sampling = Sampling(start=1)
+    failed = np.array([False, False, False, True, False])
+    search = sampling.search(failed.copy(), np.arange(5), failed=failed)
+    assert (search.found.tolist(), search.next) == ([1, 2], 3)
+    assert np.flatnonzero(search.examined).tolist() == [1, 2, 3]
+
+
+def test_a_promised_node_that_refused_the_pod_counts_as_looked_at() -> None:
+    """PreFilter left nodes 0 and 1 of 5, and node 4 was promised: three have a verdict."""
     sampling = Sampling()
-    assert sampling.sample(np.array([True, False, False]), np.arange(3), scoring=False).tolist() == [1]
-    assert sampling.start == 2
+    refused = np.array([False, True, False, False, True])
+    assert sampling.search(refused, np.arange(2), promised=4).next == 3
+
+
+@pytest.mark.parametrize(("version", "start"), [("1.30.1", 0), ("1.30.2", 2)])
+def test_nodes_left_out_counted_once(version: str, start: int) -> None:
+    """Up to v1.30.1 each of them had a status of its own."""
+    profile = next(iter(Scheduler(Cluster.from_objects([])).configuration.profiles.values()))
+    sampling = Sampling()
+    sampling.search(np.zeros(5, np.bool_), np.arange(2), Terms.of(profile, KubeVersion.parse(version)))
+    assert sampling.start == start
+
+
+def test_runs_begin_elsewhere() -> None:
+    configuration = Scheduler(Cluster.from_objects([])).configuration
+    starts = [SampledFrom().begin(configuration, 1000, seed).start for seed in range(20)]
+    assert starts[0] == 0
+    assert len(set(starts)) == 20
+    assert {SampledFrom(1007).begin(configuration, 1000, seed).start for seed in range(20)} == {7}
 
 
 def nodes(count: int) -> list[Json]:
@@ -83,7 +119,7 @@ def test_a_simulation_looks_at_as_many_nodes_as_upstream(percentage: int) -> Non
         "percentageOfNodesToScore": percentage,
     }
     cluster = Cluster.from_objects([*nodes(1500), *pods(12)], config=config)
-    simulation = Simulation(Scheduler(cluster), sampling=True)
+    simulation = Simulation(Scheduler(cluster), sampling=SampledFrom())
     enough = max(1500 * percentage // 100, 100)
     for i, position in enumerate(range(12)):
         outcome = simulation.attempt(position)

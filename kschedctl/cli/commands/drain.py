@@ -57,7 +57,7 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+        again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
         steps = with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
         return replace(report, next=scenario(asked.source, run, steps))
 

@@ -62,5 +62,5 @@ def _remedy(report: Failures, cluster: Cluster, run: RunOptions) -> Mapping[str,
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampling}
+    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
     return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, gone=True, **again)

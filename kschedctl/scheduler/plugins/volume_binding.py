@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
-from kschedctl.api.objects import PersistentVolumeClaim, Pod
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import CAPACITY_GATE, UtilizationShapePoint, VolumeBindingArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -37,9 +37,9 @@ from kschedctl.scheduler.volumes.binder import PodVolumeClaims, PodVolumes, elig
 from kschedctl.scheduler.volumes.capacity_scoring import SCORES_PROVISIONING, points_of, score_by_capacity
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.facts import bind_conflict, immediate, missing, node_conflict, not_enough_space
-from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, check_owner, claim_key, claim_volumes, listers
+from kschedctl.scheduler.volumes.listers import Listers, NotFoundError, claim_key, claim_volumes, listers, usable_claim
 from kschedctl.scheduler.volumes.matching import NONE
-from kschedctl.scheduler.volumes.reservation import bound_volumes
+from kschedctl.scheduler.volumes.reservation import assumed_volumes, bound_volumes
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -115,7 +115,7 @@ class VolumeBinding(DeclaredPlugin):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         found = listers(view)
         try:
-            claims = [_usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
+            claims = [usable_claim(info, found, *volume[1:]) for volume in claim_volumes(info.pod)]
         except (NotFoundError, PluginError) as problem:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
         if not claims:
@@ -170,6 +170,9 @@ class VolumeBinding(DeclaredPlugin):
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
         return bound_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
 
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        return assumed_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         """Claims outlive their pods, and so do their volumes."""
         return {}
@@ -179,22 +182,3 @@ class VolumeBinding(DeclaredPlugin):
             return Reservation()
         bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
         return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
-
-
-def _usable_claim(info: PodInfo, found: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
-    """The claim, unless it is in a state in which no pod can use it. Raises NotFoundError, PluginError."""
-    try:
-        claim = found.claim(info.namespace, name)
-    except NotFoundError:
-        if not ephemeral:
-            raise
-        waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
-        raise NotFoundError(f'{waiting} "{name}"') from None
-    if claim.status.phase == "Lost":
-        volume = claim.spec.volume_name
-        raise PluginError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"')
-    if claim.metadata.deletion_timestamp is not None:
-        raise PluginError(f'persistentvolumeclaim "{name}" is being deleted')
-    if ephemeral:
-        check_owner(info.pod, claim)
-    return claim

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Row, Rows
-from kschedctl.scheduler.cycle import Cycle, run_cycle, selected_by_name
+from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.extenders.extender import Offered
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.queueing.batch import OpportunisticBatch
+from kschedctl.scheduler.sampling import Sampling, Terms
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.scoring import run_score
-from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -70,16 +71,10 @@ class PodScheduling:
 
     def _search(self, framework: Framework, cycle: Cycle, refused: Row | None) -> tuple[Rows, int]:
         """The rows that are found to fit, and how many were looked at, also the one that was ``refused`` before."""
-        looked_at = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
-        percentage, scoring = framework.profile.percentage_of_nodes_to_score, bool(framework.at("score"))
-        start = self.sampling.start
-        rows = self.sampling.sample(~cycle.filter.passing, looked_at, percentage, scoring)
-        total = len(self.view.nodes)
-        seen = ((self.sampling.start - start) % total or total) if len(looked_at) else 0
-        if refused is not None and not np.isin(refused, np.roll(looked_at, -(start % max(len(looked_at), 1)))[:seen]):
-            seen += 1
-            self.sampling.start = (self.sampling.start + 1) % total
-        return rows, seen
+        offered = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
+        terms = Terms.of(framework.profile, framework.release)
+        search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed, refused)
+        return np.sort(search.found), int(search.examined.sum())
 
     def _best_first(self, cycle: Cycle, rows: Rows) -> deque[Row]:
         """The rows by score, those of the same score by name. Raises PluginError."""

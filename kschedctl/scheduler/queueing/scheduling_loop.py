@@ -28,8 +28,8 @@ from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPo
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
 from kschedctl.scheduler.queueing.signature import Signer
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -89,7 +89,7 @@ class SchedulingLoop:
         self.view = self.simulation.view
         self.view.time_passes = False
         gates, configuration = scheduler.gates, scheduler.configuration
-        self.pods = PodScheduling(self.view, Sampling(configuration.percentage_of_nodes_to_score))
+        self.pods = PodScheduling(self.view, SampledFrom().begin(configuration, len(self.view.nodes)))
         backoff = Backoff(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
             configuration.pod_max_backoff_seconds * NANOSECONDS,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows, Scores
-from kschedctl.scheduler.cycle import Filtering, FrameworkLike, PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.cycle import Filtering, FrameworkLike
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
@@ -24,6 +24,8 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.pre_filter import PreFilterOutcome, run_pre_filter
+from kschedctl.scheduler.sampling import Sampling, Terms
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
     now_refused,
@@ -32,7 +34,6 @@ from kschedctl.scheduler.simulation.claim_answers import (
     rows_named,
 )
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
-from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -103,8 +104,8 @@ class AlikePods:
     def _left(self, refused: Bools, sampling: Sampling | None) -> Rows:
         """The rows to score."""
         if sampling:
-            percentage = self.framework.profile.percentage_of_nodes_to_score
-            return sampling.sample(refused, np.flatnonzero(self.allowed), percentage, bool(self.framework.at("score")))
+            terms = Terms.of(self.framework.profile, self.framework.release)
+            return np.sort(sampling.search(refused, np.flatnonzero(self.allowed), terms).found)
         return np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
 
     def _total(self, local: Scores, rows: Rows) -> Scores:

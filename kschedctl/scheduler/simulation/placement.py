@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle, selected_by_name
-from kschedctl.scheduler.extenders.extender import Offered
+from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
-from kschedctl.scheduler.scoring import run_score
+from kschedctl.scheduler.sampling import Sampling
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import LocalScores
-from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
@@ -109,12 +105,12 @@ class Placements:
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
-    def cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
+    def cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
         info = self.arriving(position)
         if self._nominated:
             info = PodInfo(self.stored(position), info.options, info.number)
-        return run_cycle(framework, info, self.view)
+        return run_cycle(framework, info, self.view, sampling)
 
     def stored(self, position: Position) -> Any:
         """The pod as the API server holds it when it comes."""
@@ -144,24 +140,10 @@ class Placements:
         return local
 
     def _full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        cycle = self.cycle(framework, position)
-        if self.sampling and cycle.error is None and len(cycle.feasible):
-            cycle = replace(cycle, **self._sampled(cycle, self.sampling))
+        cycle = self.cycle(framework, position, self.sampling)
         if cycle.error is not None:
             raise PluginError(cycle.error)
         return self._pick(cycle.scores.best, len(cycle.feasible), cycle.pre_filter.results)
-
-    def _sampled(self, cycle: Cycle, sampling: Sampling) -> dict[str, Any]:
-        """Its feasible rows and their scores as upstream finds them; a promised node is not searched for."""
-        if cycle.promised is not None and cycle.filter.passing[cycle.promised]:
-            return {}
-        looked_at = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
-        profile = cycle.framework.profile
-        scoring = bool(cycle.framework.at("score"))
-        rows = sampling.sample(~cycle.filter.passing, looked_at, profile.percentage_of_nodes_to_score, scoring)
-        passed = Offered.of(self.view.nodes, rows)
-        scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, self.view, passed)
-        return {"passed": passed, "scores": scores}
 
     def _pick(self, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:

@@ -30,10 +30,10 @@ from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, SEVERAL_SCHEDULERS, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.placement import Placements
-from kschedctl.scheduler.simulation.sampling import Sampling
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey
 
@@ -72,13 +72,13 @@ class Simulation:
         view: Fork | None = None,
         *,
         seed: int = 0,
-        sampling: bool = False,
+        sampling: SampledFrom | None = None,
         preemption: bool = True,
     ) -> None:
         self.scheduler = scheduler
         self.view = scheduler.view.fork() if view is None else view
-        percentage = scheduler.configuration.percentage_of_nodes_to_score
-        self.placements = Placements(self.view, seed, Sampling(percentage) if sampling else None)
+        searches = sampling.begin(scheduler.configuration, len(self.view.nodes), seed) if sampling else None
+        self.placements = Placements(self.view, seed, searches)
         self.budgets = budgets(self.view)
         self.interrupted = False
         self.preemption = preemption

@@ -36,6 +36,7 @@ from kschedctl.scheduler.volumes.topology import Topology
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.pod_info import PodInfo
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -237,6 +238,25 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     controller = controller_of(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
         raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
+
+
+def usable_claim(info: PodInfo, found: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+    """The claim, unless it is in a state in which no pod can use it. Raises NotFoundError, PluginError."""
+    try:
+        claim = found.claim(info.namespace, name)
+    except NotFoundError:
+        if not ephemeral:
+            raise
+        waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+        raise NotFoundError(f'{waiting} "{name}"') from None
+    if claim.status.phase == "Lost":
+        volume = claim.spec.volume_name
+        raise PluginError(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"')
+    if claim.metadata.deletion_timestamp is not None:
+        raise PluginError(f'persistentvolumeclaim "{name}" is being deleted')
+    if ephemeral:
+        check_owner(info.pod, claim)
+    return claim
 
 
 # -- fields that need a rule to read ------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaim
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.configuration.strict_decoding import GoDuration
-from kschedctl.scheduler.cycle import FilterOutcome, PreFilterOutcome
+from kschedctl.scheduler.cycle import FilterOutcome
 from kschedctl.scheduler.dynamic_resources.evaluation import preference
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.framework import PluginVerdict, Status
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
+from kschedctl.scheduler.pre_filter import PreFilterOutcome
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.snapshot import Settings
 

@@ -1,0 +1,63 @@
+"""Following: where pods go when one is tried after the other, and what becomes of those that fit nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+
+
+def node(name: str) -> Json:
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
+
+
+def pod(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Json:
+    requests = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [requests], "priority": priority, **spec}
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
+
+
+def steps(objects: list[Json], pods: str, **options: Any) -> list[Json]:
+    cluster = kschedctl.Cluster.from_objects(objects)
+    return kschedctl.follow(cluster, [f"d/{name}" for name in pods.split()], **options).to_dict()["steps"]
+
+
+def test_a_choice_counts_where_it_is_among_the_best() -> None:
+    """Two nodes alike: the second pod leaves the node of the first, whatever is wished for."""
+    found = steps([node("n1"), node("n2"), pod("a"), pod("b")], "a b", choices=["n2", "n2"])
+    assert [(step["node"], step["best"]) for step in found] == [("n2", ["n1", "n2"]), ("n1", ["n1"])]
+
+
+def test_the_nominated_pod_keeps_others_from_its_node() -> None:
+    """``low`` goes for ``high``, which is tried last; until then its node is as good as taken."""
+    objects = [node("n1"), pod("low", "2", nodeName="n1"), pod("high", "2", priority=9), pod("small")]
+    found = steps(objects, "high small", retry="end")
+    assert [step.get("nominated") or step.get("node") for step in found] == ["n1", None, "n1"]
+    assert found[0]["victims"] == ["d/low"]
+    assert found[1]["fitErrorMessage"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def test_a_pod_of_higher_priority_takes_a_nomination_away() -> None:
+    """``a`` waits for the cpu of ``low`` when ``b``, which needs all of the node, has ``mid`` go."""
+    running = [pod("low", nodeName="n1"), pod("mid", nodeName="n1", priority=3)]
+    found = steps([node("n1"), *running, pod("a", priority=5), pod("b", "2", priority=9)], "a b", retry="end")
+    assert [step.get("victims") for step in found[:2]] == [["d/low"], ["d/mid"]]
+    assert found[1]["nominationsCleared"] == ["d/a"]
+    assert [step.get("node") for step in found[2:]] == [None, "n1"]
+
+
+def test_pods_that_are_not_tried() -> None:
+    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    found = steps([node("n1"), gated, pod("other", schedulerName="mine")], "gated other")
+    assert found[0] == {"pod": "d/gated", "gated": "SchedulingGates"}
+    assert "no profile serves" in found[1]["error"]
+
+
+@pytest.mark.parametrize(("pods", "options", "text"), [("x", {}, '"d/x" not found'), ("a", {"retry": "no"}, "retry")])
+def test_bad_questions(pods: str, options: Json, text: str) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=text):
+        steps([node("n1"), pod("a")], pods, **options)

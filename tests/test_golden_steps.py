@@ -1,0 +1,47 @@
+"""Pods tried one after the other, as kube-scheduler itself did: on a part of the nodes, and with what came before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from golden_cases import SETTINGS, Json, family_lines
+
+import kschedctl
+
+SHARES = 5
+SETS = ("best", "rejected", "unschedulablePlugins", "tiedCandidates", "victims", "nominationsCleared")
+
+
+def sampled(cluster: kschedctl.Cluster, case: Json) -> Json:
+    return kschedctl.sampling(cluster, case["pods"], start=case["start"]).to_dict()
+
+
+def followed(cluster: kschedctl.Cluster, case: Json) -> Json:
+    choices = [step.get("node") for step in case["want"]["steps"]]
+    return kschedctl.follow(cluster, case["pods"], choices, case["retry"]).to_dict()
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize(("family", "ask"), [("sampling", sampled), ("sequence", followed)])
+def test_steps(family: str, ask: Callable[[kschedctl.Cluster, Json], Json], share: int) -> None:
+    cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
+    assert len(cases) == 30
+    for case in cases:
+        settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+        found = ask(kschedctl.Cluster.from_objects(case["objects"], **settings), case)
+        assert found.get("nodeOrder") == case["want"].get("nodeOrder"), case["id"]
+        assert len(found["steps"]) == len(case["want"]["steps"]), case["id"]
+        nodes = len(found.get("nodeOrder", ()))
+        for got, wanted in zip(found["steps"], case["want"]["steps"], strict=True):
+            narrowed = wanted.get("searched", nodes) < nodes
+            assert plain(got, narrowed) == plain(wanted, narrowed), case["id"]
+
+
+def plain(step: Json, narrowed: bool) -> Json:
+    """Nothing is like empty; nodes that PreFilter names are looked at in no order."""
+    unordered = (*SETS, *(["feasible"] if narrowed else []))
+    found: dict[str, Any] = {key: value for key, value in step.items() if value not in (None, [], {}, "")}
+    return {key: sorted(value) if key in unordered else value for key, value in found.items()}
