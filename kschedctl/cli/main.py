@@ -25,6 +25,7 @@ from kschedctl.errors import KschedctlError, without_user
 COMMANDS = {
     "explain": "Why is this pod Pending? Or: why are these?",
     "remedies": "Which smallest changes would let this pod schedule?",
+    "wakes": "What makes the scheduler try a refused pod again?",
     "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
     "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
     "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
@@ -56,6 +57,7 @@ USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 FAILURES = "2 usage or input, 3 cluster unreachable, 4 a bug"
 EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided."
 EPILOGS = {
+    "wakes": f"Exit codes: 0 told, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
     "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
     "config": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
     "snapshot": f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",

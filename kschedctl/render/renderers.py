@@ -31,6 +31,10 @@ PAGES = {
     "Answers": "pages.answers:answers_page",
     "Remedies": "pages.remedies:remedies_page",
     "RemediesOfMany": "pages.remedies:many_page",
+    "WakeUps": "pages.queueing.wakes:wake_ups_page",
+    "WakeUpsOfMany": "pages.queueing.wakes:wake_ups_of_many_page",
+    "WakesOfMany": "pages.queueing.wakes:wakes_page",
+    "WakesBetween": "pages.queueing.wakes:between_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

@@ -30,6 +30,7 @@ from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.version import Version
 from kschedctl.reports.version_changes import VersionChanges
+from kschedctl.reports.wakes import Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.reports.whatif import WhatIf
 
 DOCUMENTS: dict[str, type[Document]] = {
@@ -51,6 +52,11 @@ DOCUMENTS: dict[str, type[Document]] = {
     "queue-run": QueueRun,
     "remedies": Remedies,
     "remedies-of-many": RemediesOfMany,
+    "wake-ups": WakeUps,
+    "wake-ups-of-many": WakeUpsOfMany,
+    "wakes": Wakes,
+    "wakes-of-many": WakesOfMany,
+    "wakes-between": WakesBetween,
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
     "version": Version,

@@ -1,4 +1,4 @@
-"""What would wake a pod that was refused, as documents: apiVersion kschedctl.dev/v1, kind Wakes."""
+"""What wakes pods that were refused, as documents: apiVersion kschedctl.dev/v1, kinds WakeUps, Wakes, WakesOfMany."""
 
 from __future__ import annotations
 
@@ -6,6 +6,57 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
+
+
+class WakeUp(Document, frozen=True):
+    """How a kind of object has to change: upstream's names of the actions, and what the plugin looks for in words."""
+
+    kind: str
+    actions: tuple[str, ...]
+    words: str
+
+
+class RejectorReport(Document, frozen=True):
+    """A plugin that refused the pod, why, and what would make it say otherwise."""
+
+    plugin: str
+    why: str
+    wake_ups: tuple[WakeUp, ...] = ()
+
+
+class WakeUps(Document, frozen=True):
+    """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
+
+    ``message``: why it was refused, none where a plugin keeps it from being tried at all.
+    """
+
+    pod: str
+    headline: str
+    queue: str
+    message: str | None = None
+    gating_plugin: str = ""
+    rejectors: tuple[RejectorReport, ...] = ()
+    kube_version: str = ""
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "WakeUps"
+
+
+class WakeUpsOfMany(Document, frozen=True):
+    """The same of several pods. ``scope``: which these are; ``unserved``: pods that no profile serves."""
+
+    pods: tuple[WakeUps, ...]
+    scope: str = ""
+    unserved: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "WakeUpsOfMany"
 
 
 class EventReport(Document, frozen=True):
@@ -17,17 +68,18 @@ class EventReport(Document, frozen=True):
 
 
 class Wakes(Document, frozen=True):
-    """What an event does to a pod that was tried and refused.
+    """What a change does to a pod that was tried and refused.
 
-    ``message``: why it was refused. ``unschedulable_plugins``, ``pending_plugins``: who refused it; ``gating_plugin``:
-    who kept it from being tried at all. ``before``, ``after``: unschedulable, backoff or active. ``moved``: it left the
-    unschedulable pods.
+    ``change``: what it is, in words. ``message``: why the pod was refused. ``unschedulable_plugins``,
+    ``pending_plugins``: who refused it; ``gating_plugin``: who kept it from being tried at all. ``before``, ``after``:
+    unschedulable, backoff or active. ``moved``: it left the unschedulable pods.
     """
 
     pod: str
     before: str
     after: str
     moved: bool
+    change: str = ""
     message: str | None = None
     unschedulable_plugins: tuple[str, ...] = ()
     pending_plugins: tuple[str, ...] = ()
@@ -39,3 +91,64 @@ class Wakes(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Wakes"
+
+
+class WakesOfMany(Document, frozen=True):
+    """What changes, each by itself, do to pods. ``scope``: which pods; ``fitting``: those that are not refused.
+
+    ``unheard``: the changes of which the scheduler hears nothing; ``unserved``: pods that no profile serves.
+    """
+
+    scope: str
+    changes: tuple[str, ...]
+    answers: tuple[Wakes, ...] = ()
+    fitting: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
+    kube_version: str = ""
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "WakesOfMany"
+
+
+class WakingChange(Document, frozen=True):
+    """A change between two moments that woke a pod: what it is, its events, and who said Queue."""
+
+    change: str
+    events: tuple[str, ...]
+    by: tuple[str, ...]
+
+
+class PodBetween(Document, frozen=True):
+    """A pod that was pending at both moments.
+
+    ``woken_by``: each change that would have woken it by itself. ``fits``: the nodes that it fits on at the second
+    moment. ``missed``: it fits there, and nothing woke it: it waits for the flush of the unschedulable pods.
+    """
+
+    pod: str
+    headline: str
+    refused_by: tuple[str, ...]
+    woken_by: tuple[WakingChange, ...] = ()
+    not_woken_by: int = 0
+    fits: tuple[str, ...] = ()
+    missed: bool = False
+
+
+class WakesBetween(Document, frozen=True):
+    """What lies between two moments of a cluster that would have woken pods; ``changes``: how many were heard of."""
+
+    before: str
+    after: str
+    changes: int
+    unheard: int = 0
+    pods: tuple[PodBetween, ...] = ()
+    kube_version: str = ""
+    not_replayed: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "WakesBetween"

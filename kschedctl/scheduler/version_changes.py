@@ -28,12 +28,15 @@ from kschedctl.scheduler.plugins import (
     node_resources_balanced_allocation,
     node_resources_fit,
     node_volume_limits,
+    pod_topology_spread,
     taint_toleration,
     volume_binding,
     volume_restrictions,
 )
 from kschedctl.scheduler.preemption import dry_run
-from kschedctl.scheduler.queueing import signature
+from kschedctl.scheduler.queueing import event_handlers, events, signature
+from kschedctl.scheduler.queueing.hints import claims as claim_hints
+from kschedctl.scheduler.queueing.hints import placed, pod_affinity, topology_spread, volume_limits, volumes
 from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.volumes import capacity_scoring
 
@@ -49,15 +52,25 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         feature_gates.CHECKS_DEPENDENCIES,
         feature_gates.HOST_NETWORK_NEEDS,
         signature.EXTENDED_RESOURCES_SIGNED,
+        events.EVERY_UPDATE,
+        event_handlers.GIVES_UP_PROMISES,
+        placed.FREES_PROMISES,
     ),
     "TaintToleration": (taint_toleration.REASON,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),
-    "NodeResourcesFit": (node_resources_fit.TOO_LARGE, node_resources_fit.SCORES_DEVICES),
+    "NodeResourcesFit": (
+        node_resources_fit.TOO_LARGE,
+        node_resources_fit.SCORES_DEVICES,
+        node_resources_fit.HEARS_OF_CLASSES,
+    ),
     "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD,),
     "NodeVolumeLimits": (
         node_volume_limits.MIGRATABLE,
         node_volume_limits.READS_NODES,
         node_volume_limits.COUNTS_WITHOUT_PODS,
+        volume_limits.HEARS_OF_LIMITS,
+        volume_limits.HEARS_OF_ATTACHMENTS,
+        volume_limits.HINTS_AT_CLAIMS,
     ),
     "VolumeBinding": (
         volume_binding.REASON_NODE_CONFLICT,
@@ -65,7 +78,10 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         plugin_args.CAPACITY_GATE,
         plugin_args.CAPACITY_SHAPE,
         capacity_scoring.SCORES_PROVISIONING,
+        volumes.HINTS_AT_DRIVERS,
     ),
+    "PodTopologySpread": (pod_topology_spread.HEARS_OF_TOLERATIONS, topology_spread.COUNTS_PROMISED),
+    "InterPodAffinity": (pod_affinity.COMPARES_NODES, pod_affinity.CHECKS_BOTH_WAYS),
     "DynamicResources": (
         claims.NOT_OWNER,
         pre_filter.HAS_ALTERNATIVES,
@@ -86,13 +102,16 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         pools.CHECKS_NAMES,
         pools.COUNTS_SHARES,
         dynamic_resources.SILENT_WITHOUT_CLAIMS,
+        claim_hints.HEARS_OF_ALLOCATABLE,
+        claim_hints.HEARS_OF_SLICES,
+        claim_hints.SLICES_NEED_CLAIMS,
     ),
     "NodeResourcesBalancedAllocation": (
         node_resources_balanced_allocation.FORMULA,
         node_resources_balanced_allocation.BEST_EFFORT,
     ),
     "ImageLocality": (image_locality.COUNTED,),
-    "DefaultPreemption": (dry_run.SORTED_AGAIN,),
+    "DefaultPreemption": (dry_run.SORTED_AGAIN, default_preemption.HEARS_OF_PODS),
     "NodeDeclaredFeatures": (node_declared_features.REASON, node_declared_features.INFERRED),
 }
 """The plugin, or all of it, -> its rules and texts that changed."""

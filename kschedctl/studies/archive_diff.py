@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,14 +18,33 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 Key = tuple[str, str]
 
 
+class Difference(NamedTuple):
+    """An object before and after; ``old`` is None for one that came, ``new`` for one that went."""
+
+    kind: str
+    key: Key
+    old: Any
+    new: Any
+
+    @property
+    def recreated(self) -> bool:
+        """Whether it is another object of the same name."""
+        uids = [each.metadata.uid for each in (self.old, self.new) if each is not None]
+        return len(uids) == 2 and all(uids) and uids[0] != uids[1]
+
+
 def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
     """The differences in the order of kinds and names; ``names`` are what the snapshots are called."""
-    changes: list[ObjectChange] = []
+    changes = tuple(_change(each) for each in differences(before, after))
+    return SnapshotDiff(*names, changes, tuple(_scheduler_changes(before, after)))
+
+
+def differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
+    """The objects that are not the same in what scheduling reads, in the order of kinds and names."""
     for kind, field in FIELDS.items():
         sides = getattr(before, field), getattr(after, field)
-        find = _pod_changes if kind == "Pod" else _changes
-        changes += find(kind, *sides)
-    return SnapshotDiff(*names, tuple(changes), tuple(_scheduler_changes(before, after)))
+        find = _of_pods if kind == "Pod" else _of_others
+        yield from (Difference(kind, *found) for found in find(*sides))
 
 
 def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
@@ -33,9 +52,9 @@ def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]
         yield from _fields(field, getattr(before, field), getattr(after, field))
 
 
-def _changes(kind: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[ObjectChange]:
+def _of_others(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[Key, Any, Any]]:
     old, new = ({_key(obj): obj for obj in objects} for objects in (before, after))
-    yield from (_change(kind, key, old.get(key), new.get(key)) for key in sorted(old | new) if _differ(old, new, key))
+    yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _differ(old, new, key))
 
 
 def _differ(old: Mapping[Key, Any], new: Mapping[Key, Any], key: Key) -> bool:
@@ -44,7 +63,7 @@ def _differ(old: Mapping[Key, Any], new: Mapping[Key, Any], key: Key) -> bool:
     return _encode(_read_part(old[key])) != _encode(_read_part(new[key]))
 
 
-def _pod_changes(kind: str, before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[ObjectChange]:
+def _of_pods(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
     """Pods are compared by their rows: only those that differ are made."""
     tables = PodTable.of(before), PodTable.of(after)
     known: dict[bytes, int] = {}
@@ -53,7 +72,7 @@ def _pod_changes(kind: str, before: Sequence[Pod], after: Sequence[Pod]) -> Iter
         if (was := old.get(key)) != (now := new.get(key)):
             namespace, name = key
             sides = (t.find(namespace, name) if row else None for t, row in zip(tables, (was, now), strict=True))
-            yield _change(kind, key, *sides)
+            yield key, *sides  # type: ignore[misc]
 
 
 def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
@@ -64,14 +83,13 @@ def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str,
     return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
 
 
-def _change(kind: str, key: Key, old: Any, new: Any) -> ObjectChange:
+def _change(found: Difference) -> ObjectChange:
+    kind, key, old, new = found
     name = "/".join(part for part in key if part)
     if old is None or new is None:
         return ObjectChange(kind, name, "added" if old is None else "removed")
-    uids = old.metadata.uid, new.metadata.uid
-    change = "recreated" if all(uids) and uids[0] != uids[1] else "changed"
     fields = _fields("", *(msgspec.to_builtins(_read_part(obj)) for obj in (old, new)))
-    return ObjectChange(kind, name, change, tuple(fields))
+    return ObjectChange(kind, name, "recreated" if found.recreated else "changed", tuple(fields))
 
 
 def _read_part(obj: Any) -> Any:

@@ -30,6 +30,9 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
 }
 """The same of one that does not."""
 
+WHEN_WOKEN: Mapping[Effect, str] = dict.fromkeys((Effect.REFUSES, Effect.ADMITS, Effect.EITHER), VERDICT)
+"""Of what wakes a pod, which hangs on who refused it."""
+
 WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
     (Effect.REFUSES, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
 )

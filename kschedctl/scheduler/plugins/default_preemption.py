@@ -30,6 +30,7 @@ from kschedctl.snapshot.pods import group_key
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
+HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
 DROPPED_MAY_HELP = ByVersion(
@@ -75,7 +76,7 @@ class DefaultPreemption(DeclaredPlugin):
         self.args, self.topology_aware, self.workload_aware = args, topology_aware, workload_aware
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        if gates.enabled("SchedulerAsyncPreemption"):
+        if gates.enabled("SchedulerAsyncPreemption") and HEARS_OF_PODS.at(gates.release):
             yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deletion)
 
     def _after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:

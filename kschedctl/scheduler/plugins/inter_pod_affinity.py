@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Self
 
 from kschedctl.api.arrays import Rows, Scores
@@ -127,9 +128,11 @@ class InterPodAffinity(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
-        yield ClusterEventWithHint(POD, of_pods, pod_affinity.after_pod_change)
+        newer = pod_affinity.CHECKS_BOTH_WAYS.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(pod_affinity.after_pod_change, newer=newer))
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
-        yield ClusterEventWithHint(NODE, of_nodes, pod_affinity.after_node_change)
+        compares = pod_affinity.COMPARES_NODES.at(gates.release)
+        yield ClusterEventWithHint(NODE, of_nodes, partial(pod_affinity.after_node_change, compares=compares))
 
     def _score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
         preferred = self._unrolled(info.preferred_affinity, view)

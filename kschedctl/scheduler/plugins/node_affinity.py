@@ -109,7 +109,7 @@ class NodeAffinity(DeclaredPlugin):
         return normalize_by_max(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._after_node_change)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -37,4 +37,4 @@ class NodeName(DeclaredPlugin):
             yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(wanted))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))
+        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import HostPortHeld
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PreFilterResult, Rejection, required_state
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES, placed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
@@ -48,16 +50,17 @@ class NodePorts(DeclaredPlugin):
         yield Rejection(refused, Code.UNSCHEDULABLE, REASON, lambda row: _holder(wanted, view, Row(row)))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
-        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))
+        promised = FREES_PROMISES.at(gates.release)
+        yield ClusterEventWithHint(POD, ActionType.DELETE, partial(_after_pod_deleted, promised=promised))
+        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
 
-    def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """A pod that was placed, or promised a node, with a port that is in the way."""
-        gone = change.old
-        if not gone.spec.node_name and not gone.status.nominated_node_name:
-            return False
-        freed = PodInfo(gone, view.settings.requests).host_ports
-        return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
+
+def _after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, promised: bool) -> bool:
+    """A pod that had a place, with a port that is in the way."""
+    if not placed(change.old, promised):
+        return False
+    freed = PodInfo(change.old, view.settings.requests).host_ports
+    return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
 
 
 def _holders(port: HostPort, view: Fork, delta: Delta) -> Bools:

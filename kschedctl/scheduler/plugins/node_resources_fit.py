@@ -22,6 +22,7 @@ from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult,
 from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.queueing.hints import resources
+from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, most_allocated, node_usage, pod_amounts
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -106,10 +107,11 @@ class NodeResourcesFit(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         resizes = gates.enabled("InPlacePodVerticalScaling")
         shrinks = ActionType.UPDATE_POD_SCALE_DOWN if resizes else ActionType(0)
-        after_pod_event = partial(resources.after_pod_event, resizes=resizes)
+        promised = FREES_PROMISES.at(gates.release)
+        after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised)
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
         after_node_change = partial(resources.after_node_change, from_devices=self.features.extended_resource)
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, after_node_change)
         if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE

@@ -48,7 +48,7 @@ class NodeUnschedulable(DeclaredPlugin):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._after_node_change)
         if gates.enabled(QUEUEING_HINTS):
             yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 from kschedctl.api.arrays import Rows, Scores
@@ -89,17 +90,18 @@ class PodTopologySpread(DeclaredPlugin):
         of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             of_pods |= ActionType.UPDATE_POD_TOLERATION
-        yield ClusterEventWithHint(POD, of_pods, self._after_pod_change)
+        promised = topology_spread.COUNTS_PROMISED.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, promised=promised))
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         yield ClusterEventWithHint(NODE, of_nodes, self._after_node_change)
 
-    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        return topology_spread.after_pod_change(info, change, self._constraints(info, view))
+    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, promised: bool) -> bool:
+        return topology_spread.after_pod_change(info, change, self.hard_constraints(info, view), promised)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        return topology_spread.after_node_change(change, self._constraints(info, view))
+        return topology_spread.after_node_change(change, self.hard_constraints(info, view))
 
-    def _constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
+    def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """The hard ones. Raises PluginError."""
         try:
             return self.settings.constraints(info, view, HARD)
@@ -107,7 +109,7 @@ class PodTopologySpread(DeclaredPlugin):
             raise PluginError(f"get constraints from pod: {error}") from None
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        constraints = self._constraints(info, view)
+        constraints = self.hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
         return PreFilterResult(state=[count(c, constraints, self.settings, info, view) for c in constraints])

@@ -81,7 +81,7 @@ class TaintToleration(DeclaredPlugin):
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates)
+        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._after_node_change)
         if gates.enabled(QUEUEING_HINTS):
             yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)

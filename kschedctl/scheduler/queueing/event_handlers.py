@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options, pod_requests, quantities
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -15,6 +16,7 @@ from kschedctl.scheduler.queueing.events import (
     ASSIGNED_POD,
     NODE,
     POD,
+    QUEUEING_HINTS,
     RESOURCES,
     UNSCHEDULABLE_POD,
     ActionType,
@@ -22,7 +24,11 @@ from kschedctl.scheduler.queueing.events import (
     ClusterEvent,
 )
 
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+GIVES_UP_PROMISES = ByVersion(
+    "whether a pod that gives up the promise of a node counts as one that left it", (("", False), ("1.33", True))
+)
 
 
 class Occurrence(NamedTuple):
@@ -57,9 +63,18 @@ class EventHandlers:
         if change.kind == NODE:
             return [Occurrence(ClusterEvent(NODE, action), change) for action in self._of_node(change)]
         action = _basic(change)
-        if not self.actions.get(change.kind, ActionType(0)) & action:
+        if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
             return []
         return [Occurrence(ClusterEvent(RESOURCES[change.kind], action), change)]
+
+    def _is_passed_over(self, change: ChangedObject) -> bool:
+        """A new class, without queueing hints, unless it binds once a pod needs the claim."""
+        waits = change.kind == "StorageClass" and change.new is not None and change.old is None
+        return (
+            waits
+            and not self.gates.enabled(QUEUEING_HINTS)
+            and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+        )
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +110,7 @@ class EventHandlers:
         """One that had a node promised gives it up to those that had to yield to it."""
         if pod.spec.node_name:
             yield Occurrence(POD_DELETED, change)
-        elif self._responsible(pod) and pod.status.nominated_node_name:
+        elif self._responsible(pod) and pod.status.nominated_node_name and GIVES_UP_PROMISES.at(self.gates.release):
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
     def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import IntFlag, StrEnum
 from typing import Any, NamedTuple
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -136,11 +137,19 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 """The gate without which every event that a plugin asked for counts as Queue."""
 
 
-def node_actions(asked: ActionType, gates: FeatureGates) -> ActionType:
+EVERY_UPDATE = ByVersion(
+    "whether plugins that need to know of some updates of nodes ask for all of them", (("", True), ("1.32", False))
+)
+
+
+def node_actions(asked: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
     """What a plugin hears of nodes that asks for new ones: without hints, changes of labels and taints too.
 
-    A node may be of no use to a pod at first; without hints the plugins are told of it only when it is.
+    A node may be of no use to a pod at first; without hints the plugins are told of it only when it is. ``broad``: it
+    is one of those that EVERY_UPDATE is about.
     """
+    if broad and EVERY_UPDATE.at(gates.release):
+        return ActionType.ADD | ActionType.UPDATE
     more = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
     return asked if gates.enabled(QUEUEING_HINTS) else asked | more
 

@@ -34,11 +34,11 @@ class EnqueueExtensions(Plugin, Protocol):
 class Registrations:
     """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
 
-    A plugin that could refuse pods and says nothing is told of everything.
+    A plugin that could refuse pods and says nothing is told of everything. ``hinted``: the hints count.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates) -> None:
-        self.gates = gates
+        self.gates, self.hinted = gates, gates.enabled(QUEUEING_HINTS)
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             plugin.name: tuple(self._of(plugin)) for plugin in plugins
         }
@@ -48,9 +48,8 @@ class Registrations:
         if not offers(plugin, EnqueueExtensions):
             yield from EVERYTHING
             return
-        hinted = self.gates.enabled(QUEUEING_HINTS)
         asked = list(plugin.events_to_register(self.gates))
-        yield from (each if hinted else each._replace(hint=None) for each in asked)
+        yield from (each if self.hinted else each._replace(hint=None) for each in asked)
         of_nodes = ActionType(0)
         for each in asked:
             of_nodes |= each.action if each.kind == NODE else ActionType(0)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ClusterEvent, HintFunction, QueueingHint
+from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
 from kschedctl.scheduler.queueing.registrations import Registrations
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -49,8 +50,21 @@ def strategy(rejectors: Rejectors, said: Mapping[str, QueueingHint]) -> Queueing
     return QueueingStrategy.AFTER_BACKOFF if queued else QueueingStrategy.SKIP
 
 
+def strategy_without_hints(
+    rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork, said: Mapping[str, QueueingHint]
+) -> QueueingStrategy:
+    """The same without the gate SchedulerQueueingHints: only of events that reach the pod.
+
+    Every update of the pod itself, but for its status, is worth another try.
+    """
+    if occurrence.itself:
+        updated = really_updated(occurrence.change)
+        return QueueingStrategy.AFTER_BACKOFF if updated else QueueingStrategy.SKIP
+    return strategy(rejectors, said) if reached(info, rejectors, occurrence, view) else QueueingStrategy.SKIP
+
+
 def hears(registrations: Registrations, info: PodInfo, occurrence: Occurrence, gating_plugin: str = "") -> bool:
-    """Whether the plugins that refused a pod are asked at all.
+    """Whether what the plugins say that refused a pod counts at all.
 
     Not about what concerns other pods only, nor, for a pod that ``gating_plugin`` keeps out of the queue, about what
     that plugin did not ask for, unless it is the pod itself that was updated.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.defaults import default_node
-from kschedctl.cluster import CLUSTER_SCOPED, convert, describe, namespaced
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
 from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.archive_diff import differences
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> which sides of the object it takes."""
@@ -37,13 +42,75 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
 
 
+def changes_of(documents: Sequence[Mapping[str, Any]], view: Fork, where: str = "") -> list[ChangedObject]:
+    """What documents tell: events as ``change_of`` takes them, events of a watch (``type``, ``object``), or objects.
+
+    An object is taken as one that is applied to the cluster: it is added, or updates the one of its name. Raises
+    InputError, also for kinds that scheduling does not read.
+    """
+    found = []
+    for document in flatten(documents):
+        change = change_of(_as_event(document, view), view)
+        if change is None:
+            kind = describe(document.get("new") or document.get("old") or document.get("object") or document)
+            raise InputError(f"{kind}: scheduling does not read this kind", where=where)
+        found.append(change)
+    if not found:
+        raise InputError("no event and no object", where=where)
+    return found
+
+
+def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
+    """What lies between two moments; an object that was made anew is deleted and added."""
+    for found in differences(before.cluster, after.cluster):
+        old = None if found.old is None else stored(found.kind, found.old, before)
+        new = None if found.new is None else stored(found.kind, found.new, after)
+        if found.recreated:
+            yield ChangedObject(found.kind, old, None)
+            yield ChangedObject(found.kind, None, new)
+        else:
+            yield ChangedObject(found.kind, old, new)
+
+
+def _as_event(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
+    if "action" in document:
+        return document
+    kind, wanted = document.get("type"), document.get("object")
+    if isinstance(wanted, Mapping):
+        if kind == "DELETED":
+            return {"action": "Delete", "old": wanted}
+        if kind not in ("ADDED", "MODIFIED"):
+            raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
+        document = wanted
+    known = _known(document, view)
+    return {"action": "Add", "new": document} if known is None else {"action": "Update", "old": known, "new": document}
+
+
+def _known(document: Mapping[str, Any], view: Fork) -> dict[str, Any] | None:
+    """The cluster's object of that name, as a document."""
+    kind = str(document.get("kind", ""))
+    if kind not in FIELDS:
+        return None
+    wanted: Any = convert(document)
+    wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
+    found: Any = next((each for each in getattr(view.cluster, FIELDS[kind]) if _name(each) == _name(wanted)), None)
+    return None if found is None else {"kind": kind, **msgspec.to_builtins(found)}
+
+
 def stored(kind: str, found: Any, view: Fork) -> Any:
     """The object as the API server would hold it. Raises InputError."""
+    if not found.metadata.name:
+        raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
         found = namespaced(found)
     if isinstance(found, api.Pod):
-        return view.stored(found)
-    return default_node(found) if isinstance(found, api.Node) else found
+        pod = view.stored(found)
+        PodInfo(pod, view.settings.requests).requests  # noqa: B018 - quantities that cannot be read are told now
+        return pod
+    if isinstance(found, api.Node):
+        found = default_node(found)
+        offered(found)
+    return found
 
 
 def view_after(view: Fork, change: ChangedObject) -> Fork:
@@ -64,3 +131,15 @@ def _document(event: Mapping[str, Any], side: str) -> Mapping[str, Any]:
 
 def _name(found: Any) -> tuple[str, str]:
     return found.metadata.namespace, found.metadata.name
+
+
+def told(change: ChangedObject) -> str:
+    """A change in words.
+
+    >>> from kschedctl.api.objects import Node, ObjectMeta
+    >>> told(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
+    'Node n1 added'
+    """
+    namespace, name = _name(change.object)
+    what = "added" if change.old is None else "deleted" if change.new is None else "changed"
+    return f"{change.kind} {f'{namespace}/' * bool(namespace)}{name} {what}"

@@ -5,60 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.wakes import EventReport, Wakes
+from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.scheduler.queueing.events import QUEUEING_HINTS, ChangedObject
 from kschedctl.scheduler.queueing.registrations import Registrations
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy, strategy_without_hints
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.studies.explain import PodReference, find_pod
-from kschedctl.studies.waking.changes import change_of, view_after
+from kschedctl.studies.explain import PodReference, find_pod, not_replayed
+from kschedctl.studies.unknown import WHEN_WOKEN, said, unknown_kinds
+from kschedctl.studies.waking.changes import change_of, told, view_after
 
-UNSCHEDULABLE, BACKOFF, ACTIVE = "unschedulable", "backoff", "active"
-"""The queues of the scheduler."""
+POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
+"""The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
+UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
+"""The queues of the scheduler; a pod that fits is in none for long."""
+
+
+STANDS_IN = {30: "what wakes pods in 1.30: the rules of 1.31 are taken"}
+FIRST_HINTS = dict.fromkeys((30, 31), "the first queueing hints, an option: those of 1.32 are taken")
+"""Minor version -> what of it is not replayed, and what is told instead; with queueing hints, and without."""
 
 
 class Refused(NamedTuple):
-    """A pod after one attempt, with the profile that serves it."""
+    """A pod after one attempt, with the profile that serves it, and what the answer leans on that was not read."""
 
     info: PodInfo
     framework: Framework
     registrations: Registrations
     attempt: Attempt
+    unknown: tuple[Unknown, ...] = ()
 
     @property
     def queue(self) -> str:
         """Where the pod is: with nobody to wait for it is tried again after its back-off."""
-        return UNSCHEDULABLE if self.attempt.rejectors.all else BACKOFF
+        if self.attempt.rejectors.all:
+            return UNSCHEDULABLE
+        return NONE if self.attempt.cycle and self.attempt.cycle.schedulable else BACKOFF
 
-
-class Waking:
-    """Asks of the pods of one cluster what would wake them. Raises InputError, ConfigurationError."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler, self.view = scheduler, scheduler.view
-
-    def refused(self, pod: PodReference) -> Refused:
-        """Try the pod once. Raises UsageError for one that is not tried at all."""
-        found = find_pod(self.scheduler, pod)
-        info = PodInfo(found, self.view.settings.requests)
-        framework, _ = self.scheduler.framework_for(info, self.view)
-        if found.terminated or found.spec.node_name:
-            raise UsageError(f'pod "{found.key}" is not pending', hint="only pods that wait can be woken")
-        if framework is None:
-            raise UsageError(f'no profile serves pod "{found.key}"', hint=f"schedulerName {found.spec.scheduler_name}")
-        return Refused(
-            info,
-            framework,
-            self.scheduler.registrations(found.spec.scheduler_name),
-            attempt(framework, info, self.view),
-        )
+    @property
+    def message(self) -> str | None:
+        """Why it was refused, in the scheduler's words; None for a pod that was not tried, or that fits."""
+        cycle = self.attempt.cycle
+        if cycle is None or cycle.schedulable:
+            return None
+        return cycle.error or fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wakes:
@@ -67,55 +65,95 @@ def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wake
     ``event``: ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
     UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
     """
-    waking = Waking(Scheduler(cluster))
-    refused = waking.refused(pod)
-    change = change_of(event, waking.view)
-    return woken(waking, refused, change)
+    scheduler = Scheduler(cluster)
+    refused = try_once(scheduler, find_pod(scheduler, pod))
+    return woken(scheduler, refused, change_of(event, scheduler.view))
 
 
-def woken(waking: Waking, refused: Refused, change: ChangedObject | None) -> Wakes:
-    """What a change does to a pod that was refused; None: one that the scheduler does not hear of."""
-    occurrences = waking.scheduler.event_handlers.occurrences(change) if change else []
-    told = [each for each in occurrences if not each.itself or same_pod(each.change.new, refused.info.pod)]
-    view = view_after(waking.view, change) if change else waking.view
-    info = _updated(refused.info, told)
-    tried, rejectors = refused.attempt, refused.attempt.rejectors
-    events = []
-    after = refused.queue
-    for each in told:
-        said = hints(refused.registrations, rejectors, info, each, view)
-        events.append(EventReport(each.event.label, each.event.resource, {p: str(h) for p, h in said.items()}))
-        heard = hears(refused.registrations, info, each, tried.gating_plugin)
-        if after == UNSCHEDULABLE and heard:
-            after = _moved(refused, info, strategy(rejectors, said), view)
-    message = None
-    if tried.cycle is not None:
-        message = tried.cycle.error or fit_error(tried.cycle)
+def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None) -> Refused:
+    """Try a pod, as the API server holds it; ``info``: the one that it shares. Raises UsageError for one that is not
+    tried at all."""
+    if pod.terminated or pod.spec.node_name:
+        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
+    info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
+    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    if framework is None:
+        raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
+    registrations = scheduler.registrations(pod.spec.scheduler_name)
+    return Refused(info, framework, registrations, attempt(framework, info, scheduler.view), unknown)
+
+
+def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, view: Fork | None = None) -> Wakes:
+    """What a change does to a pod that was refused; None: one that the scheduler does not hear of.
+
+    ``view``: after the change, but for nodes and pods, where it is known.
+    """
+    heard = concerning(scheduler, refused.info, change)
+    if view is None:
+        view = view_after(scheduler.view, change) if change else scheduler.view
+    events, after = asked(refused, heard, view)
+    rejectors = refused.attempt.rejectors
     return Wakes(
-        pod=info.pod.key,
+        pod=refused.info.pod.key,
         before=refused.queue,
         after=after,
         moved=after != refused.queue,
-        message=message,
+        change=told(change) if change else "",
+        message=refused.message,
         unschedulable_plugins=tuple(sorted(rejectors.unschedulable)),
         pending_plugins=tuple(sorted(rejectors.pending)),
-        gating_plugin=tried.gating_plugin,
-        events=tuple(events),
-        kube_version=waking.scheduler.cluster.kube_version,
+        gating_plugin=refused.attempt.gating_plugin,
+        events=events,
+        kube_version=scheduler.cluster.kube_version,
+        **leaning(scheduler, refused),
     )
 
 
-def _updated(info: PodInfo, told: Iterable[Occurrence]) -> PodInfo:
+def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
+    """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
+    fields = said(unknown_kinds(refused.unknown, WHEN_WOKEN))
+    others = FIRST_HINTS if scheduler.gates.enabled(QUEUEING_HINTS) else STANDS_IN
+    other = [text for minor, text in others.items() if minor == scheduler.gates.minor]
+    fields["undecided"] |= bool(other)
+    return {"not_replayed": (*not_replayed(scheduler, refused.framework), *other), **fields}
+
+
+def concerning(scheduler: Scheduler, info: PodInfo, change: ChangedObject | None) -> list[Occurrence]:
+    """The events that the scheduler makes of a change, less those about other pods that wait."""
+    found = scheduler.event_handlers.occurrences(change) if change else []
+    return [each for each in found if not each.itself or same_pod(each.change.new, info.pod)]
+
+
+def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tuple[tuple[EventReport, ...], str]:
+    """What the rejectors say to each of the events, and the queue in which the pod is after them."""
+    occurrences = tuple(occurrences)
+    info = _updated(refused.info, occurrences)
+    registrations, rejectors = refused.registrations, refused.attempt.rejectors
+    gate, after = refused.attempt.gating_plugin, refused.queue
+    events = []
+    for each in occurrences:
+        answers = hints(registrations, rejectors, info, each, view)
+        events.append(EventReport(each.event.label, each.event.resource, {p: str(h) for p, h in answers.items()}))
+        if after == UNSCHEDULABLE and hears(registrations, info, each, gate):
+            found = strategy(rejectors, answers)
+            if not registrations.hinted:
+                found = strategy_without_hints(rejectors, info, each, view, answers)
+            after = _moved(refused, info, found, view)
+    return tuple(events), after
+
+
+def _updated(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
     """The pod as it is after an update of itself."""
-    return next((PodInfo(each.change.new, info.options) for each in told if each.itself), info)
+    return next((PodInfo(each.change.new, info.options) for each in occurrences if each.itself), info)
 
 
 def _moved(refused: Refused, info: PodInfo, found: QueueingStrategy, view: Fork) -> str:
     """The queue to which a pod goes: none while a plugin keeps it out; it backs off only once it was tried."""
     if found is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
-    plugin, _ = gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
-    if plugin:
-        return UNSCHEDULABLE
     tried = refused.attempt.cycle is not None
-    return BACKOFF if tried and found is QueueingStrategy.AFTER_BACKOFF else ACTIVE
+    queue = BACKOFF if tried and found is QueueingStrategy.AFTER_BACKOFF else ACTIVE
+    if queue == BACKOFF and not refused.registrations.gates.enabled(POPS_FROM_BACKOFF):
+        return queue
+    plugin, _ = gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
+    return UNSCHEDULABLE if plugin else queue

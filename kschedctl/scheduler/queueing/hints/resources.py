@@ -12,18 +12,19 @@ from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.dynamic_resources.extended_resources import backing_classes
 from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.scheduler.queueing.hints.placed import placed
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-def after_pod_event(info: PodInfo, change: ChangedObject, view: Fork, resizes: bool) -> bool:
-    """Any pod that leaves a node, or the promise of one, makes room; one that is resized, of what it then asks less.
+def after_pod_event(info: PodInfo, change: ChangedObject, view: Fork, resizes: bool, promised: bool) -> bool:
+    """Any pod that gives up its place makes room; one that is resized, of what it then asks less.
 
-    ``resizes``: gate InPlacePodVerticalScaling.
+    ``resizes``: gate InPlacePodVerticalScaling; ``promised``: a node that a pod is promised is such a place too.
     """
     if change.new is None:
-        return bool(change.old.spec.node_name or change.old.status.nominated_node_name)
+        return placed(change.old, promised)
     if not resizes:
         return False
     if same_pod(change.new, info.pod):

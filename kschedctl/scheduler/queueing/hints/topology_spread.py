@@ -7,17 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.scheduler.queueing.hints.placed import placed
 from kschedctl.scheduler.topology_spread.constraints import SpreadConstraint
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
+COUNTS_PROMISED = ByVersion(
+    "whether pods that are only promised a node count for PodTopologySpread's hint", (("", False), ("1.36", True))
+)
 
-def after_pod_change(info: PodInfo, change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
-    """A pod of the same namespace that comes to be counted, or no longer is; or a toleration of the pod's own."""
+
+def after_pod_change(
+    info: PodInfo, change: ChangedObject, constraints: Sequence[SpreadConstraint], promised: bool
+) -> bool:
+    """A pod of the same namespace that comes to be counted, or no longer is; or a toleration of the pod's own.
+
+    ``promised``: as of COUNTS_PROMISED.
+    """
     old, new = change.old, change.new
-    if any(pod is not None and not _involved(pod, info.pod) for pod in (old, new)):
+    if any(pod is not None and not _involved(pod, info.pod, promised) for pod in (old, new)):
         return False
     if old is None or new is None:
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
@@ -43,6 +54,6 @@ def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
-def _involved(pod: Pod, waiting: Pod) -> bool:
-    placed = pod.spec.node_name or pod.status.nominated_node_name
-    return same_pod(pod, waiting) or bool(placed and pod.metadata.namespace == waiting.metadata.namespace)
+def _involved(pod: Pod, waiting: Pod, promised: bool) -> bool:
+    beside = placed(pod, promised) and pod.metadata.namespace == waiting.metadata.namespace
+    return same_pod(pod, waiting) or beside

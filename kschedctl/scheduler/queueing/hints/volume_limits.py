@@ -8,29 +8,49 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSINode, Volume
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES, placed
 from kschedctl.scheduler.queueing.hints.volumes import after_own_claim
 from kschedctl.scheduler.volumes.csi_migration import TranslationError, plugin_of, volume_handle
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+HEARS_OF_LIMITS = ByVersion(
+    "whether NodeVolumeLimits asks how many volumes a CSINode allows, and has a hint for detached ones",
+    (("", False), ("1.33", True)),
+)
+HEARS_OF_ATTACHMENTS = ByVersion(
+    "whether NodeVolumeLimits asks to be told of detached volumes", (("", False), ("1.32", True))
+)
+HINTS_AT_CLAIMS = ByVersion("whether NodeVolumeLimits has a hint for new claims", (("", False), ("1.32", True)))
+
 
 def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]) -> Iterator[ClusterEventWithHint]:
     """What NodeVolumeLimits asks for; ``may_attach``: whether a volume may count."""
+    release = gates.release
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
-    yield ClusterEventWithHint("CSINode", ActionType.UPDATE, after_csi_node_updated)
-    yield ClusterEventWithHint(POD, ActionType.DELETE, partial(after_pod_deleted, may_attach=may_attach))
-    yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, after_own_claim)
-    yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, after_attachment_deleted)
+    if HEARS_OF_LIMITS.at(release):
+        yield ClusterEventWithHint("CSINode", ActionType.UPDATE, after_csi_node_updated)
+    promised = FREES_PROMISES.at(release)
+    yield ClusterEventWithHint(
+        POD, ActionType.DELETE, partial(after_pod_deleted, may_attach=may_attach, promised=promised)
+    )
+    yield ClusterEventWithHint(
+        "PersistentVolumeClaim", ActionType.ADD, after_own_claim if HINTS_AT_CLAIMS.at(release) else None
+    )
+    if HEARS_OF_ATTACHMENTS.at(release):
+        hint = after_attachment_deleted if HEARS_OF_LIMITS.at(release) else None
+        yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, hint)
 
 
-def after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool]) -> bool:
-    """A pod that was placed, or promised a node, and had a volume that counts."""
-    gone = change.old
-    placed = gone.spec.node_name or gone.status.nominated_node_name
-    return bool(placed) and any(map(may_attach, gone.spec.volumes))
+def after_pod_deleted(
+    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], promised: bool
+) -> bool:
+    """A pod that had a place, and a volume that counts."""
+    return placed(change.old, promised) and any(map(may_attach, change.old.spec.volumes))
 
 
 def after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
@@ -24,6 +25,9 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
+HINTS_AT_DRIVERS = ByVersion(
+    "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))
+)
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
@@ -82,7 +86,10 @@ def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
     yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, after_csi_node_change)
-    yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, after_csi_driver_change)
+    if HINTS_AT_DRIVERS.at(gates.release):
+        yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, after_csi_driver_change)
+    else:
+        yield ClusterEventWithHint("CSIDriver", ADD_OR_UPDATE)
     yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, after_storage_capacity_change)
 
 

@@ -1,0 +1,117 @@
+"""``kschedctl wakes``: what makes the scheduler try a refused pod again?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli import pods as found_pods
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, Untabled, with_options
+from kschedctl.cli.references import references
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import in_context, load
+from kschedctl.errors import UsageError
+from kschedctl.reports.wakes import WakesOfMany, WakeUps, WakeUpsOfMany
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.files import shown
+from kschedctl.sources.read import read_documents
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.waking.between import wakes_between
+from kschedctl.studies.waking.changes import changes_of
+from kschedctl.studies.waking.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
+from kschedctl.studies.waking.wake_ups import wake_ups
+
+EXAMPLES = (
+    "kschedctl wakes shop/web-6d4cf56db6-h8s2k",
+    "kschedctl wakes web -n shop --event node.yaml",
+    "kschedctl wakes -A --event node.yaml --snapshot prod.ksnap",
+    "kschedctl wakes -A --between monday.ksnap tuesday.ksnap",
+)
+
+
+@with_options
+def wakes(
+    *,
+    source: Source,
+    scope: Scope,
+    view: Untabled,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    event: Annotated[
+        str,
+        typer.Option(
+            "--event", metavar="FILE", help="Objects as applied, or events: {action, old, new}, or of a watch."
+        ),
+    ] = "",
+    between: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--between", metavar="FILE FILE", help="What of all that changed between two snapshots woke it."),
+    ] = None,
+) -> Answer:
+    """What makes the scheduler try a refused pod again?
+
+    A pod that was refused waits until something happens that a plugin which refused it asked for, and until the
+    plugin says that this may help. Printed is what that would be. With --event: whether these changes, each by
+    itself, wake the pod, or which of the pending pods of the namespace (with -A of all). With --between: which of the
+    changes between two snapshots woke the pods that were pending in both; a pod that fits in the later one and that
+    nothing woke is told first: it waits for the flush of the unschedulable pods, after five minutes.
+    """
+    words = tuple(pods or ())
+    if between is not None:
+        if event or source.filename or source.demo or source.snapshot:
+            raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
+        return _between(between, source, scope, words, view)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
+    scope = in_context(scope, source, inquiry.cluster)
+    asked = _asked(inquiry, scope, words)
+    report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
+    woken = not isinstance(report, WakesOfMany) or any(answer.moved for answer in report.answers)
+    return view.answer(report, exit_code(woken, interrupted=False, undecided=report.undecided))
+
+
+def _asked(inquiry: Inquiry, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
+    """The pods that are named or stand in files; None for all that are pending."""
+    if words:
+        return subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+    return subjects.of_files(inquiry, scope)
+
+
+def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+    if asked is None:
+        waiting = found_pods.pending(inquiry.cluster, scope)
+        return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
+    reports = [wake_ups(each.scheduler, each.pod) for each in asked]
+    return reports[0] if len(reports) == 1 else several(reports)
+
+
+def _of_event(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope, file: str) -> WakesOfMany:
+    documents = read_documents(file)
+    scheduler = asked[0].scheduler if asked else inquiry.scheduler
+    changes = changes_of(documents, scheduler.view, where=shown(file))
+    if asked is None:
+        return wakes_of_many(scheduler, found_pods.pending(inquiry.cluster, scope), changes, found_pods.describe(scope))
+    return wakes_of_these(scheduler, [each.pod for each in asked], changes)
+
+
+def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
+    before, after = (Scheduler(load(replace(source, snapshot=[file]))) for file in files)
+    report = wakes_between(before, after, _keys(before, scope, words), files)
+    missed = any(pod.missed for pod in report.pods)
+    return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
+
+
+def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...]) -> frozenset[str]:
+    """The pods that are meant, by their keys. Raises UsageError for one that the first snapshot does not have."""
+    inquiry = Inquiry(before.cluster)
+    if not words:
+        return frozenset(pod.key for pod in found_pods.pending(before.cluster, scope))
+    named = subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
+    return frozenset(each.pod.key for each in named)

@@ -1,0 +1,167 @@
+"""The pages of what wakes refused pods: the kinds of change, what given changes do, what lay between two moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kschedctl.render.page import (
+    Bullets,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    count,
+    first_rows,
+    names,
+    paragraph,
+    section,
+)
+from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
+from kschedctl.reports.unknown import doubt
+from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
+
+FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
+CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
+WAITS = "unschedulable"
+
+
+def wake_ups_page(report: WakeUps, style: Style) -> Page:
+    """Who refused the pod, and under each plugin what would make it say otherwise."""
+    waits = report.queue == WAITS
+    said = Marked(report.headline, Tone.WARNING if waits else Tone.GOOD)
+    message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
+    return (
+        paragraph(Marked(report.pod, Tone.STRONG), said, doubt(report.unknown)),
+        *message,
+        *left_out_lines(report.not_replayed, report.ignored),
+        *not_known_lines(report.unknown),
+        *(block for each in report.rejectors for block in _rejector(each)),
+        *((paragraph(Marked(FLUSH, Tone.FAINT)),) if waits else ()),
+    )
+
+
+def _rejector(found: RejectorReport) -> Page:
+    why = (paragraph(Marked(found.why, Tone.FAINT)),) if found.why else ()
+    told: tuple[Cell, ...] = tuple(each.words for each in found.wake_ups) or ("nothing that happens in a cluster",)
+    return section(f"{found.plugin} waits until", *why, Bullets(told))
+
+
+def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
+    """One row a pod."""
+    waiting = [each for each in report.pods if each.queue == WAITS]
+    title = f"{count(len(waiting), 'pod')} {report.scope}".strip()
+    if not report.pods:
+        return (
+            paragraph(Marked("Nothing is pending", Tone.GOOD), report.scope + doubt(report.unknown)),
+            *_unserved(report),
+        )
+    shown, note = first_rows(report.pods, style, ROWS_SHOWN)
+    rows = tuple((Stack((Marked(each.pod, Tone.STRONG), each.headline)),) for each in shown)
+    wait = "waits" if len(waiting) == 1 else "wait"
+    return (
+        *section(f"{title} {wait} for something to happen{doubt(report.unknown)}", Table((Column("pod"),), rows, note)),
+        *left_out_lines(report.not_replayed, report.ignored),
+        *not_known_lines(report.unknown),
+        *_unserved(report),
+    )
+
+
+def wakes_page(report: WakesOfMany, style: Style) -> Page:
+    """How many pods are woken, then for each change what the plugins say that refused them."""
+    woken = {answer.pod for answer in report.answers if answer.moved}
+    asked = {answer.pod for answer in report.answers}
+    title = f"{len(woken):,} of {count(len(asked), 'refused pod')} {report.scope}".rstrip()
+    done = f"{'is' if len(woken) == 1 else 'are'} woken by {_these(report.changes)}"
+    heard = [change for change in report.changes if change not in report.unheard]
+    shown, note = first_rows(heard, style, SECTIONS_SHOWN)
+    return (
+        paragraph(Marked(f"{title} {done}", Tone.GOOD if woken else Tone.WARNING), doubt(report.unknown)),
+        *left_out_lines(report.not_replayed, report.ignored),
+        *not_known_lines(report.unknown),
+        *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
+        *((paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)),) if report.fitting else ()),
+        *_unserved(report),
+        *(block for change in shown for block in _of_change(change, report.answers, style)),
+        *((paragraph(Marked(note, Tone.FAINT)),) if note else ()),
+    )
+
+
+def _these(changes: Sequence[str]) -> str:
+    return changes[0] if len(changes) == 1 else f"{len(changes):,} changes, each by itself"
+
+
+def _unheard(changes: Sequence[str]) -> str:
+    return f"{names(changes)}: no plugin asked for it, so the scheduler does not listen"
+
+
+def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
+    """The pods that it wakes first."""
+    found = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.moved)
+    if not found:
+        return ()
+    shown, note = first_rows(found, style, ROWS_SHOWN)
+    return section(change, Table((Column("pod"),), tuple((_answer(answer),) for answer in shown), note))
+
+
+def _answer(answer: Wakes) -> Stack:
+    """The pod, where it goes, and what each plugin says to each event."""
+    then, tone = (f"to {answer.after}", Tone.GOOD) if answer.moved else (f"stays {answer.after}", Tone.STRONG)
+    said = (Marked(f"{event.event}: {_hints(event.hints)}", Tone.FAINT) for event in answer.events)
+    return Stack((Marked(f"{answer.pod} {then}", tone), *said))
+
+
+def _hints(hints: Mapping[str, str]) -> str:
+    """
+    >>> _hints({"A": "Queue", "B": "NotRegistered", "C": "Queue"})
+    'Queue by A, C; not asked for by B'
+    """
+    by_hint = {hint: [plugin for plugin, said in hints.items() if said == hint] for hint in HINTS}
+    return "; ".join(f"{HINTS[h]} by {', '.join(found)}" for h, found in by_hint.items() if found) or "none refused it"
+
+
+HINTS = {"Queue": "Queue", "QueueSkip": "QueueSkip", "NotRegistered": "not asked for"}
+"""A hint -> its word, in the order in which they are told."""
+
+
+def _unserved(report: WakesOfMany | WakeUpsOfMany) -> Page:
+    if not report.unserved:
+        return ()
+    return (paragraph(Marked("not this scheduler's:", Tone.FAINT), names(report.unserved)),)
+
+
+def between_page(report: WakesBetween, style: Style) -> Page:
+    """How many pods were missed; each pod, the missed ones first, with what woke it."""
+    missed = [pod for pod in report.pods if pod.missed]
+    heard = f"{count(report.changes, 'change')} that the scheduler heard of, {report.unheard:,} that it did not"
+    if not report.pods:
+        return (
+            paragraph(Marked("No pod was pending in both", Tone.GOOD), f"{report.before} and {report.after}: {heard}"),
+        )
+    pods = count(len(report.pods), "pod")
+    verdict = Marked(f"{pods} waited in both, none was missed", Tone.GOOD)
+    if missed:
+        verdict = Marked(f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD)
+    shown, note = first_rows(report.pods, style, ROWS_SHOWN)
+    rows = tuple((Stack(tuple(_between(pod, style))),) for pod in shown)
+    return (
+        paragraph(verdict, doubt(report.unknown)),
+        paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
+        *left_out_lines(report.not_replayed, ()),
+        *not_known_lines(report.unknown),
+        *section("Pods", Table((Column("pod"),), rows, note)),
+    )
+
+
+def _between(pod: PodBetween, style: Style) -> Iterator[Cell]:
+    yield Marked(pod.pod, Tone.STRONG)
+    yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
+    if pod.missed:
+        yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
+    shown, note = first_rows(pod.woken_by, style, CHANGES_SHOWN)
+    for each in shown:
+        yield Marked(f"{each.change} ({', '.join(each.events)}): Queue by {', '.join(each.by)}", Tone.FAINT)
+    yield Marked(note, Tone.FAINT)

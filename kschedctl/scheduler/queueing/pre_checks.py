@@ -1,0 +1,76 @@
+"""Without queueing hints: which pods an event reaches at all, before the plugins that refused them count.
+
+Upstream: preCheckForNode in pkg/scheduler/eventhandlers.go; AssignedPodAdded, AssignedPodUpdated and
+getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32).
+"""
+
+from __future__ import annotations
+
+from kschedctl.api import resource_names as names
+from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.tolerations import find_untolerated
+from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
+from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.snapshot.demands import offered
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+SPREAD = "PodTopologySpread"
+FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
+"""What pods with a node do that may make room for any other."""
+
+
+def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork) -> bool:
+    """Whether an event reaches a pod: one about a node only where the pod could go there, one about another pod only
+    where affinity or spreading may look at that one."""
+    (resource, action), change = occurrence.event, occurrence.change
+    if resource == NODE and change.new is not None:
+        return admits(change.new, info, view)
+    if resource == ASSIGNED_POD and action not in FREEING:
+        return _may_look_at(change.new, info, rejectors, view)
+    return True
+
+
+def really_updated(change: ChangedObject) -> bool:
+    """Whether an update of a pod that waits is more than one of its status. Upstream: isPodUpdated."""
+    old, new = change.old, change.new
+    annotated = change.documents is not None and change.differs("metadata", "annotations")
+    claims = old.status.resource_claim_statuses != new.status.resource_claim_statuses
+    return bool(old.metadata.labels != new.metadata.labels or annotated or claims or old.spec != new.spec)
+
+
+def admits(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Whether a node, with the pods that it has, would take the pod, as far as the kubelet would look.
+
+    Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
+    """
+    spec, metadata = info.spec, node.metadata
+    return (
+        (not spec.node_name or spec.node_name == metadata.name)
+        and required_node_affinity(spec).allows(metadata.labels, metadata.name)
+        and find_untolerated(node.spec.taints, spec.tolerations, {"NoSchedule"}) is None
+        and _has_room(node, info, view)
+    )
+
+
+def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
+    row = view.nodes.index.get(node.metadata.name)
+    used = (
+        {name: int(view.requested[row, column]) for name, column in view.resources.items()} if row is not None else {}
+    )
+    requests = {**info.incoming_requests, names.PODS: 1}
+    offer = offered(node)
+    if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
+        return False
+    infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
+    return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
+
+
+def _may_look_at(pod: Pod, info: PodInfo, rejectors: Rejectors, view: Fork) -> bool:
+    metadata = pod.metadata
+    if SPREAD in rejectors.unschedulable and metadata.namespace == info.namespace:
+        return True
+    labels = view.namespace_labels.get(metadata.namespace, {})
+    return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)

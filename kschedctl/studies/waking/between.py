@@ -1,0 +1,125 @@
+"""What lies between two moments of a cluster that woke pods, and which pods it should have woken and did not.
+
+Kubernetes issue 49314 and those like it: a pod that fits, and waits all the same, since nothing told the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.objects import Pod
+from kschedctl.reports.wakes import PodBetween, WakesBetween, WakingChange
+from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.events import ChangedObject, QueueingHint
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import same_pod
+from kschedctl.studies.unknown import together
+from kschedctl.studies.waking.changes import changes_between, told
+from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, concerning, leaning, try_once
+from kschedctl.studies.waking.ways.told import listed
+
+FITS_TOLD = 3
+
+
+class Moments(NamedTuple):
+    """The scheduler at both moments, and what lies between as far as it hears of it."""
+
+    before: Scheduler
+    after: Scheduler
+    heard: Sequence[ChangedObject]
+    unheard: int
+
+    @classmethod
+    def of(cls, before: Scheduler, after: Scheduler) -> Moments:
+        changes = list(changes_between(before.view, after.view))
+        heard = [change for change in changes if before.event_handlers.occurrences(change)]
+        return cls(before, after, heard, len(changes) - len(heard))
+
+
+def wakes_between(
+    before: Scheduler, after: Scheduler, keys: Collection[str] | None, names: tuple[str, str]
+) -> WakesBetween:
+    """Of these pods (``namespace/name``), or of all that were pending at both moments.
+
+    A pod was tried at the first moment. In which order changes came is not known: each is judged by itself, with the
+    claims and classes as they are in the end.
+    """
+    moments = Moments.of(before, after)
+    waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys)]
+    refused = [try_once(before, before.view.stored(pod)) for pod in waiting]
+    found = [_pod(each, moments) for each in refused]
+    found.sort(key=lambda pod: not pod.missed)
+    leans = [leaning(before, each) for each in refused]
+    unknown = together(each["unknown"] for each in leans)
+    return WakesBetween(
+        before=names[0],
+        after=names[1],
+        changes=len(moments.heard),
+        unheard=moments.unheard,
+        pods=tuple(found),
+        kube_version=before.cluster.kube_version,
+        not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
+        unknown=unknown,
+        undecided=any(each["undecided"] for each in leans),
+    )
+
+
+def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None) -> bool:
+    """Whether it is meant, waits, and is served by the scheduler, at both moments."""
+    now = moments.after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    if now is None or not same_pod(now, pod) or now.spec.node_name or pod.terminated or now.terminated:
+        return False
+    served = moments.before.configuration.profiles
+    wanted = keys is None or pod.key in keys
+    return wanted and moments.before.view.stored(pod).spec.scheduler_name in served
+
+
+def _pod(refused: Refused, moments: Moments) -> PodBetween:
+    woken_by, others = [], 0
+    for change in moments.heard if refused.queue == UNSCHEDULABLE else ():
+        occurrences = concerning(moments.before, refused.info, change)
+        events, queue = asked(refused, occurrences, moments.after.view)
+        if queue != UNSCHEDULABLE:
+            woken_by.append(_waking(change, occurrences, [each.hints for each in events]))
+        others += queue == UNSCHEDULABLE
+    fits = _fits(refused, moments.after)
+    missed = bool(fits) and refused.queue == UNSCHEDULABLE and not woken_by
+    return PodBetween(
+        pod=refused.info.pod.key,
+        headline=_headline(refused, woken_by, fits, len(moments.heard)),
+        refused_by=tuple(sorted(refused.attempt.rejectors.all)),
+        woken_by=tuple(woken_by),
+        not_woken_by=others,
+        fits=fits,
+        missed=missed,
+    )
+
+
+def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Sequence[dict[str, str]]) -> WakingChange:
+    queued = sorted({plugin for said_ in hints for plugin, hint in said_.items() if hint == QueueingHint.QUEUE})
+    return WakingChange(told(change), tuple(each.event.label for each in occurrences), tuple(queued))
+
+
+def _fits(refused: Refused, after: Scheduler) -> tuple[str, ...]:
+    """The nodes that the pod fits on at the second moment."""
+    pod = refused.info.pod.metadata
+    now = after.cluster.pod(pod.namespace, pod.name)
+    assert now is not None
+    cycle = try_once(after, after.view.stored(now)).attempt.cycle
+    names = after.view.nodes.names
+    return () if cycle is None else tuple(names[row] for row in cycle.feasible.tolist())
+
+
+def _headline(refused: Refused, woken_by: Sequence[WakingChange], fits: Sequence[str], heard: int) -> str:
+    if refused.queue == NONE:
+        return "fitted at the first moment: nothing had to wake it"
+    if refused.queue != UNSCHEDULABLE:
+        return "had nobody to wait for, and is tried again after its back-off"
+    more = f" and {len(fits) - FITS_TOLD:,} more" if len(fits) > FITS_TOLD else ""
+    where = f"fits on {listed(fits[:FITS_TOLD], 'or')}{more}" if fits else "fits nowhere"
+    if woken_by:
+        number = f"{len(woken_by):,} of {heard:,} changes" if len(woken_by) > 1 else woken_by[0].change
+        return f"{number} woke it; at the second moment it {where}"
+    nothing = f"none of {heard:,} changes woke it" if heard > 1 else "nothing woke it"
+    return f"{where} at the second moment, but {nothing}" if fits else f"{nothing}, rightly: it {where}"

@@ -1,0 +1,77 @@
+"""What would wake a pod, without an event at hand: every kind of change that its rejectors wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod
+from kschedctl.reports.wakes import RejectorReport, WakeUp, WakeUps
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.waking.wakes import BACKOFF, Refused, leaning, try_once
+from kschedctl.studies.waking.ways.catalogue import ways
+from kschedctl.studies.waking.ways.told import Waiting, labels, listed
+from kschedctl.studies.why.eliminations import eliminations
+from kschedctl.studies.why.reach import obstacles
+
+
+def wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
+    """Of a pod as the API server holds it. Raises UsageError for one that is not pending."""
+    return wake_ups_of(scheduler, try_once(scheduler, pod))
+
+
+def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
+    """Of a pod that was tried."""
+    pod = refused.info.pod
+    rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused))
+    return WakeUps(
+        pod=pod.key,
+        headline=_headline(refused, sum(len(each.wake_ups) for each in rejectors)),
+        queue=refused.queue,
+        message=refused.message,
+        gating_plugin=refused.attempt.gating_plugin,
+        rejectors=rejectors,
+        kube_version=scheduler.cluster.kube_version,
+        ignored=scheduler.ignored((pod.spec,)),
+        **leaning(scheduler, refused),
+    )
+
+
+def _in_order(refused: Refused) -> list[str]:
+    """The rejectors in the order of the profile."""
+    order = list(refused.framework.plugins)
+    return sorted(refused.attempt.rejectors.all, key=order.index)
+
+
+def _headline(refused: Refused, number: int) -> str:
+    if refused.attempt.rejectors.all:
+        by = listed(_in_order(refused))
+        held = "held back by" if refused.attempt.gating_plugin else "refused by"
+        kinds = f"{number} kinds of change wake it" if number != 1 else "one kind of change wakes it"
+        return f"{held} {by}; {kinds}"
+    if refused.queue == BACKOFF:
+        return f"waits for nothing: it is tried again after its back-off ({refused.message})"
+    return "fits now: nothing has to wake it"
+
+
+def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
+    waiting = Waiting(refused.info, refused.framework.plugins[plugin], scheduler.view)
+    registered = refused.registrations.by_plugin.get(plugin, ())
+    found = ways(waiting, registered, refused.registrations.hinted)
+    return RejectorReport(
+        plugin,
+        "; ".join(_why(refused, plugin)),
+        tuple(WakeUp(each.kind, labels(each.action), each.words) for each in found),
+    )
+
+
+def _why(refused: Refused, plugin: str) -> Iterator[str]:
+    """Its reasons, each with what stands behind it on the nearest node."""
+    cycle = refused.attempt.cycle
+    if cycle is None:
+        yield from refused.attempt.gate.reasons
+        return
+    nodes = len(cycle.view.nodes)
+    for found in eliminations(obstacles(cycle), cycle):
+        if found.plugin in (plugin, ""):
+            fact = f", nearest {found.nearest.node}: {found.nearest.fact}" if found.nearest else ""
+            yield f"{found.reason} ({found.nodes:,} of {nodes:,} nodes{fact})"

@@ -1,0 +1,55 @@
+"""Each plugin's own words for what wakes a pod that it refused; without such its registrations are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.studies.waking.ways import nodes, pods, resources, volumes
+from kschedctl.studies.waking.ways.told import Told, Waiting, labels, listed
+
+WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
+    "SchedulingGates": pods.scheduling_gates,
+    "NodeUnschedulable": nodes.node_unschedulable,
+    "NodeName": nodes.node_name,
+    "TaintToleration": nodes.taint_toleration,
+    "NodeAffinity": nodes.node_affinity,
+    "NodePorts": pods.node_ports,
+    "NodeResourcesFit": resources.node_resources_fit,
+    "VolumeRestrictions": volumes.volume_restrictions,
+    "NodeVolumeLimits": volumes.node_volume_limits,
+    "VolumeBinding": volumes.volume_binding,
+    "VolumeZone": volumes.volume_zone,
+    "PodTopologySpread": pods.pod_topology_spread,
+    "InterPodAffinity": pods.inter_pod_affinity,
+    "DynamicResources": resources.dynamic_resources,
+    "NodeDeclaredFeatures": nodes.node_declared_features,
+    "GangScheduling": pods.gang_scheduling,
+}
+ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
+
+
+def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool) -> Iterator[Told]:
+    """The kinds of change that wake the pod, of those that the plugin asked for.
+
+    Without queueing hints (``hinted``) every change that was asked for does.
+    """
+    found = WORDS.get(waiting.plugin.name)
+    if found is None or not hinted:
+        yield from (Told(each.kind, each.action, _any(each)) for each in asked)
+        return
+    wanted: dict[str, ActionType] = {}
+    for each in asked:
+        wanted[each.kind] = wanted.get(each.kind, ActionType(0)) | each.action
+    for told in found(waiting):
+        if told.action & wanted.get(told.kind, ActionType(0)):
+            yield told
+    if any(each.hint is None and each.event == _IMPLIED for each in asked):
+        yield Told(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
+
+
+_IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
+
+
+def _any(asked: ClusterEventWithHint) -> str:
+    return f"any {listed([each.lower() for each in labels(asked.action)], 'or')} of a {asked.kind}"

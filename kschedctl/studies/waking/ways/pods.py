@@ -1,0 +1,98 @@
+"""What wakes pods that the plugins refused which look at other pods, or at the pod itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.api.labels import Selector
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
+from kschedctl.scheduler.queueing.hints.pod_affinity import own_terms
+from kschedctl.snapshot.pod_info import AffinityTerm
+from kschedctl.studies.waking.ways.told import ADD, DELETE, Told, Waiting, listed
+
+
+def scheduling_gates(waiting: Waiting) -> Iterator[Told]:
+    gates = [gate.name for gate in waiting.info.spec.scheduling_gates]
+    released = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    yield Told(POD, released, f"the last of its scheduling gates is removed: {', '.join(gates)}")
+
+
+def node_ports(waiting: Waiting) -> Iterator[Told]:
+    ports = [f"{port.protocol} {port.port}" for port in waiting.info.host_ports]
+    yield Told(POD, DELETE, f"a pod leaves a node that holds host port {listed(ports, 'or')}")
+    yield Told(NODE, ADD, "a node is added")
+
+
+def inter_pod_affinity(waiting: Waiting) -> Iterator[Told]:
+    try:
+        affinity, anti_affinity = own_terms(waiting.info)
+    except PluginError as error:
+        affinity, anti_affinity = (), ()
+        yield Told(POD, ADD, f"any pod comes, changes or goes: the pod's terms cannot be read: {error}")
+    itself, labels = "the pod's own labels change", ActionType.UPDATE_POD_LABEL
+    if affinity:
+        wanted = _all_of(affinity)
+        yield Told(POD, ADD, f"a pod {wanted} gets a node")
+        yield Told(POD, labels, f"a pod on a node comes to be one {wanted}, or {itself}")
+    else:
+        yield Told(POD, labels, itself)
+    own = f"a pod {_all_of(anti_affinity)} leaves a node, or " if anti_affinity else ""
+    theirs = "one leaves whose own anti-affinity is against this pod"
+    yield Told(POD, DELETE, f"{own}{theirs}" if own else theirs.replace("one leaves", "a pod leaves a node", 1))
+    if anti_affinity:
+        yield Told(POD, labels, f"a pod on a node is no longer one {_all_of(anti_affinity)}")
+    yield from _of_nodes(affinity, anti_affinity)
+
+
+def _of_nodes(affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm]) -> Iterator[Told]:
+    keys = [term.topology_key for term in (*affinity, *anti_affinity)]
+    if not keys:
+        return
+    of = listed(list(dict.fromkeys(keys)), "or")
+    yield Told(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {of}")
+    yield Told(NODE, ActionType.UPDATE_NODE_LABEL, f"label {of} of a node changes")
+
+
+def pod_topology_spread(waiting: Waiting) -> Iterator[Told]:
+    constraints = waiting.plugin.hard_constraints(waiting.info, waiting.view)
+    keys = listed(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
+    selectors = list(dict.fromkeys(selected(constraint.selector) for constraint in constraints))
+    counted = f"a pod {listed(selectors, 'or')} in namespace {waiting.info.namespace}"
+    yield Told(POD, ADD, f"{counted} gets a node")
+    yield Told(POD, DELETE, f"{counted} leaves its node")
+    yield Told(POD, ActionType.UPDATE_POD_LABEL, "a pod comes to be such a one by its labels, or no longer is one")
+    if any(constraint.honor_taints for constraint in constraints):
+        yield Told(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
+    yield Told(NODE, ADD | DELETE, f"a node with label {keys} is added or deleted")
+    yield Told(NODE, ActionType.UPDATE_NODE_LABEL, f"label {keys} of a node changes")
+    yield Told(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
+
+
+def gang_scheduling(waiting: Waiting) -> Iterator[Told]:
+    group = waiting.info.spec.scheduling_group
+    name = f"{waiting.info.namespace}/{group.pod_group_name}" if group else "its group"
+    yield Told(POD, ADD, f"another pod of group {name} is created")
+    yield Told("PodGroup", ADD, f"PodGroup {name} is created")
+
+
+def selected(selector: Selector) -> str:
+    """
+    >>> selected(Selector()), selected(Selector(nothing=True))
+    ('with any labels', 'that no selector selects')
+    """
+    if selector.nothing:
+        return "that no selector selects"
+    return f"with {selector}" if selector.requirements else "with any labels"
+
+
+def _all_of(terms: Sequence[AffinityTerm]) -> str:
+    """The pods that all terms are about: upstream's hints look for one that meets them all."""
+    return " and ".join(dict.fromkeys(f"{selected(term.selector)}{_where(term)}" for term in terms))
+
+
+def _where(term: AffinityTerm) -> str:
+    if term.namespace_selector.empty:
+        return " in any namespace"
+    by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
+    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"

@@ -1,0 +1,48 @@
+"""What is said of a kind of change that wakes a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kschedctl.scheduler.queueing.events import ActionType
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+ADD, DELETE, UPDATE = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE
+
+
+class Waiting(NamedTuple):
+    """A pod that was refused, the plugin that is asked about, and the cluster."""
+
+    info: PodInfo
+    plugin: Any
+    view: Fork
+
+
+class Told(NamedTuple):
+    """How a kind of object has to change, in words."""
+
+    kind: str
+    action: ActionType
+    words: str
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed(["a", "b"], "or")
+    ('a, b and c', 'a', 'a or b')
+    """
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
+def labels(action: ActionType) -> tuple[str, ...]:
+    """Upstream's names of the ways to change.
+
+    >>> labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL), labels(ActionType.DELETE | ActionType.UPDATE)
+    (('Add', 'UpdateNodeLabel'), ('Delete', 'Update'))
+    """
+    update = UPDATE in action
+    single = [each for each in ActionType if each.bit_count() == 1 and each & action]
+    basic = (each.label for each in single if not (update and each & UPDATE))
+    return (*basic, *(("Update",) if update else ()))

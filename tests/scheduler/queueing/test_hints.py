@@ -1,0 +1,215 @@
+"""What plugins say to events, where the cases of kube-scheduler's own do not show it: versions, and finer points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+BIG = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
+    allocatable = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
+    containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
+    metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
+    status = spec.pop("status", {})
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
+
+
+def anti_affinity(app: str, key: str = "zone") -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def added(new: Json) -> Json:
+    return {"action": "Add", "new": new}
+
+
+def updated(old: Json, new: Json) -> Json:
+    return {"action": "Update", "old": old, "new": new}
+
+
+def deleted(old: Json) -> Json:
+    return {"action": "Delete", "old": old}
+
+
+def woken(event: Json, *objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Json:
+    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=gates, kube_version=version)
+    return kschedctl.wakes(cluster, "d/p", event).to_dict()
+
+
+def hints(event: Json, *objects: Json, version: str = "1.36") -> Json:
+    """What all rejectors say to the only event."""
+    (found,) = woken(event, *objects, version=version)["events"]
+    return found["hints"]
+
+
+LARGE = pod(cpu="2")
+HATED = pod("hated", {"app": "db"}, nodeName="n1")
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [("1.36", "Queue"), ("1.35", "QueueSkip")],
+)
+def test_a_pod_goes_whose_anti_affinity_is_against_this_one(version: str, hint: str) -> None:
+    hates = pod("hates", nodeName="n1", affinity=anti_affinity("web"))
+    waiting = pod(labels={"app": "web"})
+    found = hints(deleted(hates), node(labels={"zone": "a"}), hates, waiting, version=version)
+    assert found == {"InterPodAffinity": hint}
+
+
+@pytest.mark.parametrize(("version", "hint"), [("1.36", "QueueSkip"), ("1.33", "QueueSkip"), ("1.32", "Queue")])
+def test_a_label_that_no_term_is_about(version: str, hint: str) -> None:
+    before, after = node(labels={"zone": "a"}), node(labels={"zone": "a", "other": "x"})
+    waiting = pod(affinity=anti_affinity("db"))
+    assert hints(updated(before, after), before, HATED, waiting, version=version) == {"InterPodAffinity": hint}
+
+
+@pytest.mark.parametrize(("version", "moved"), [("1.36", True), ("1.33", True), ("1.32", False)])
+def test_a_promise_that_is_given_up(version: str, moved: bool) -> None:
+    promised = pod("promised", cpu="1", priority=10, status={"nominatedNodeName": "n1"})
+    found = woken(deleted(promised), node(), promised, pod(cpu="500m"), version=version)
+    assert found["moved"] is moved
+    assert [event["event"] for event in found["events"]] == ["AssignedPodDelete"] * moved
+
+
+def test_a_promise_of_a_pod_of_less_priority_is_none_of_its_business() -> None:
+    promised = pod("promised", priority=-10, status={"nominatedNodeName": "n1"})
+    found = woken(deleted(promised), node(), promised, LARGE)
+    assert (found["events"][0]["hints"], found["moved"]) == ({"NodeResourcesFit": "Queue"}, False)
+
+
+@pytest.mark.parametrize(
+    ("event", "hint"),
+    [
+        (added(node("n2", cpu="2")), "Queue"),
+        (added(node("n2", cpu="1999m")), "QueueSkip"),
+        (updated(node(cpu="1"), node(cpu="2")), "Queue"),
+        (updated(node(cpu="3"), node(cpu="2")), "QueueSkip"),
+        (updated(pod("r", cpu="1", nodeName="n1"), pod("r", cpu="500m", nodeName="n1")), "Queue"),
+        (deleted(pod("r", nodeName="n1")), "Queue"),
+    ],
+    ids=["large enough", "too small", "grows", "shrinks", "resized", "a pod leaves"],
+)
+def test_room(event: Json, hint: str) -> None:
+    assert hints(event, node(), LARGE) == {"NodeResourcesFit": hint}
+
+
+def test_events_about_other_pods_that_wait_are_not_heard_of() -> None:
+    other = pod("other", cpu="3")
+    for event in (updated(other, pod("other", cpu="1")), deleted(other), added(pod("new"))):
+        assert woken(event, node(), LARGE, other)["events"] == []
+
+
+def test_a_binding_is_an_addition_and_the_end_of_a_pod_a_deletion() -> None:
+    other = pod("other", cpu="3")
+    bound = pod("other", cpu="3", nodeName="n1")
+    ended = {**bound, "status": {"phase": "Succeeded"}}
+    for event, label in ((updated(other, bound), "AssignedPodAdd"), (updated(bound, ended), "AssignedPodDelete")):
+        (found,) = woken(event, node(), LARGE)["events"]
+        assert found["event"] == label
+
+
+@pytest.mark.parametrize(
+    ("taints", "events"),
+    [
+        ([{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}], ["NodeUpdateNodeTaint"]),
+        ([{"key": "a", "effect": "NoSchedule", "value": ""}], []),
+    ],
+    ids=["a time that scheduling does not read", "an empty value"],
+)
+def test_events_are_made_of_the_documents(taints: list[Json], events: list[str]) -> None:
+    before, after = node(taints=[{"key": "a", "effect": "NoSchedule"}]), node(taints=taints)
+    assert [each["event"] for each in woken(updated(before, after), before, pod())["events"]] == events
+
+
+def test_a_node_that_is_uncordoned_loses_its_taint_too() -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    before = node(unschedulable=True, taints=[taint])
+    found = woken(updated(before, node()), before, pod())
+    assert [each["event"] for each in found["events"]] == ["NodeUpdateNodeTaint"] * 2
+    assert found["events"][0]["hints"] == {"NodeUnschedulable": "Queue"}
+
+
+def test_a_released_pod_that_is_held_back_again_stays() -> None:
+    gates, claims = [{"name": "g"}], [{"name": "c", "resourceClaimName": "missing"}]
+    waiting = pod(schedulingGates=gates)
+    released = pod()
+    assert woken(updated(waiting, released), node(), waiting)["after"] == "active"
+    held = pod(schedulingGates=gates, resourceClaims=claims)
+    found = woken(updated(held, pod(resourceClaims=claims)), node(), held)
+    assert (found["gatingPlugin"], found["moved"]) == ("DynamicResources", False)
+
+
+NODE_FOR_IT = node("n2", {"pool": "x"}, cpu="4")
+WITHOUT_HINTS = [
+    ("it fits there", added(NODE_FOR_IT), True),
+    ("another pool", added(node("n2", {"pool": "y"}, cpu="4")), False),
+    ("too small", added(node("n2", {"pool": "x"}, cpu="1")), False),
+    ("a taint", added(node("n2", {"pool": "x"}, cpu="4", taints=[{"key": "a", "effect": "NoSchedule"}])), False),
+    ("no room left", updated(node(labels={"pool": "x"}, cpu="2"), node(labels={"pool": "x"}, cpu="2500m")), False),
+    ("a pod leaves", deleted(pod("r", nodeName="n1")), True),
+    ("a pod comes", added(pod("r", nodeName="n1")), False),
+    ("its labels", updated(pod(cpu="2", nodeSelector={"pool": "x"}), pod("p", {"a": "b"}, cpu="2")), True),
+    ("its status", updated(pod(cpu="2"), pod(cpu="2", status={"phase": "Pending"})), False),
+]
+"""Before 1.32 every event counts that a rejector asked for, and reaches only pods that it may concern."""
+
+
+@pytest.mark.parametrize(("event", "moved"), [case[1:] for case in WITHOUT_HINTS], ids=[c[0] for c in WITHOUT_HINTS])
+def test_without_hints(event: Json, moved: bool) -> None:
+    there = pod("there", cpu="1", nodeName="n1")
+    objects = node(labels={"pool": "x"}, cpu="2"), there, pod(cpu="2", nodeSelector={"pool": "x"})
+    found = woken(event, *objects, version="1.31")
+    assert (found["moved"], found["undecided"]) == (moved, False)
+    assert all(hint != "QueueSkip" for each in found["events"] for hint in each["hints"].values())
+
+
+def test_what_was_not_read_of_old_versions_is_told() -> None:
+    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.30")
+    assert found["undecided"]
+    assert found["notReplayed"] == ["what wakes pods in 1.30: the rules of 1.31 are taken"]
+    assert woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates={"SchedulerQueueingHints": True})["undecided"]
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        ({"action": "Grow"}, "expected Add, Update or Delete"),
+        ({"action": "Add", "old": NODE_FOR_IT}, "event, new: expected an object"),
+        ({"action": "Update", "old": node("a"), "new": node("b")}, "not the same object"),
+        ({"action": "Update", "old": node("a"), "new": pod("a")}, "the same in old and new"),
+        ({"action": "Add", "new": {"kind": "Node"}}, "event, Node, metadata.name: required"),
+        (added(node(cpu="much")), "Node n1, status.allocatable"),
+        (added(pod("q", cpu="-1", nodeName="n1")), "Pod d/q: resource cpu"),
+        ({"action": "Add", "new": {"kind": "Node", "metadata": []}}, "got `array`"),
+    ],
+)
+def test_events_that_cannot_be_read(event: Json, problem: str) -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=problem):
+        woken(event, node(), LARGE)
+
+
+def test_pods_that_nothing_can_wake() -> None:
+    for waiting, problem in (
+        (pod(nodeName="n1"), "is not pending"),
+        (pod(status={"phase": "Failed"}), "is not pending"),
+        (pod(schedulerName="other"), "no profile serves"),
+    ):
+        with pytest.raises(kschedctl.KschedctlError, match=problem):
+            woken(added(NODE_FOR_IT), node(), waiting)
+
+
+def test_kinds_that_scheduling_does_not_read_make_no_event() -> None:
+    found = woken(added({"kind": "ConfigMap", "metadata": {"name": "c"}}), node(), LARGE)
+    assert (found["events"], found["moved"]) == ([], False)

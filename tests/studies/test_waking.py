@@ -1,0 +1,163 @@
+"""What would wake a pod, what wakes many, and what lay between two moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.scheduler.queueing.events import ActionType
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.waking.between import wakes_between
+from kschedctl.studies.waking.changes import changes_of
+from kschedctl.studies.waking.many import wakes_of_many
+from kschedctl.studies.waking.wake_ups import wake_ups
+from kschedctl.studies.waking.ways.catalogue import WORDS, ways
+from kschedctl.studies.waking.ways.told import Waiting
+
+Json = dict[str, Any]
+TERM = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node(name: str, cpu: str = "1", **labels: str) -> Json:
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "a", **labels}}
+    return {"kind": "Node", "metadata": metadata, "status": {"allocatable": {"cpu": cpu, "pods": "10"}}}
+
+
+def pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | None = None, **spec: Any) -> Json:
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels or {}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def scheduler(*objects: Json) -> Scheduler:
+    return Scheduler(kschedctl.Cluster.from_objects(objects))
+
+
+def words(found: Scheduler, key: str) -> dict[str, list[str]]:
+    """Of each rejector of a pod."""
+    namespace, name = key.split("/")
+    report = wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
+    return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}
+
+
+def test_the_words_have_the_figures_that_the_hints_need() -> None:
+    waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
+    found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
+    assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
+    assert found["NodeResourcesFit"][0] == "any pod leaves a node (this one fits where 1500m cpu are free then)"
+    assert "a node is added that offers 1500m cpu" in found["NodeResourcesFit"]
+
+
+def test_a_gate_and_a_claim_are_named() -> None:
+    found = scheduler(
+        node("n1"),
+        pod("gated", schedulingGates=[{"name": "wait"}]),
+        pod("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+    )
+    assert words(found, "d/gated") == {
+        "SchedulingGates": ["the last of its scheduling gates is removed: wait"],
+    }
+    assert words(found, "d/p")["VolumeRestrictions"][1] == "claim d/data is created"
+
+
+def test_terms_tell_which_pods_and_where() -> None:
+    found = words(scheduler(node("n1"), pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p")
+    assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
+    assert "a node is added with label zone" in found["InterPodAffinity"]
+
+
+EVERYTHING = {
+    "schedulingGates": [{"name": "g"}],
+    "affinity": {"podAffinity": {REQUIRED: [TERM]}, "podAntiAffinity": {REQUIRED: [TERM]}},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": TERM["labelSelector"],
+            "nodeTaintsPolicy": "Honor",
+        }
+    ],
+    "volumes": [{"name": "v", "csi": {"driver": "d.example.com"}}],
+    "containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}],
+}
+
+
+def test_whatever_a_plugin_asks_for_is_told() -> None:
+    found = scheduler(node("n1"), pod("p", **EVERYTHING))
+    framework, registrations = found.framework("default-scheduler"), found.registrations("default-scheduler")
+    assert framework is not None
+    info = found.view.pods.infos[0]
+    for plugin, asked in registrations.by_plugin.items():
+        told = list(ways(Waiting(info, framework.plugins[plugin], found.view), asked, hinted=True))
+        for each in asked:
+            covered = ActionType(0)
+            for way in told:
+                covered |= way.action if way.kind == each.kind else ActionType(0)
+            assert each.action & ~covered == 0, (plugin, each)
+    assert registrations.by_plugin.keys() - WORDS.keys() == {"DefaultPreemption"}
+
+
+def test_many_are_told_what_each_is_told() -> None:
+    pods = [
+        pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {}) for number in range(9)
+    ]
+    found = scheduler(node("n1", "500m"), *pods)
+    events = [{"action": "Add", "new": node("new", "2", x="y")}, {"action": "Delete", "old": pod("r", nodeName="n1")}]
+    changes = changes_of([*events, pod("p3", cpu="1")], found.view)
+    report = wakes_of_many(found, list(found.cluster.unbound_pods()), changes, "")
+    assert len(report.answers) == 27
+    last = {"action": "Update", "old": pods[3], "new": pod("p3", cpu="1")}
+    for answer in report.answers:
+        alone = [kschedctl.wakes(found.cluster, answer.pod, event) for event in (*events, last)]
+        same = next(each for each in alone if each.change == answer.change)
+        assert (answer.moved, answer.events) == (same.moved, same.events), (answer.pod, answer.change)
+    assert {answer.moved for answer in report.answers} == {True, False}
+
+
+def test_a_watch_and_objects_are_events_too() -> None:
+    found = scheduler(node("n1"), pod("p"))
+    told = [{"type": "DELETED", "object": node("n1")}, node("n1", "4"), {"kind": "List", "items": [node("n2")]}]
+    changes = changes_of(told, found.view)
+    assert [(change.old is None, change.new is None) for change in changes] == [
+        (False, True),
+        (False, False),
+        (True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "documents", [[], [{"kind": "ConfigMap", "metadata": {"name": "c"}}], [{"type": "BOOKMARK", "object": {}}]]
+)
+def test_what_is_no_event(documents: list[Json]) -> None:
+    with pytest.raises(kschedctl.KschedctlError):
+        changes_of(documents, scheduler(node("n1")).view)
+
+
+def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
+    """The labels of a namespace changed: the pod may join the pod there now, and the scheduler hears nothing of it."""
+    term = {**TERM, "namespaceSelector": {"matchLabels": {"team": "x"}}}
+    waits = pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
+    large = pod("large", "3")
+    db = pod("db", "100m", "other", {"app": "db"}, nodeName="n1")
+    before = scheduler(node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
+    labelled = {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
+    after = scheduler(node("n1"), db, waits, large, labelled)
+    report = wakes_between(before, after, None, ("a", "b"))
+    assert (report.changes, report.unheard) == (0, 1)
+    assert [(each.pod, each.missed, each.fits) for each in report.pods] == [
+        ("d/waits", True, ("n1",)),
+        ("d/large", False, ()),
+    ]
+
+
+def test_what_woke_a_pod_between_two_moments() -> None:
+    old, other = node("n1"), node("n2", "500m")
+    before = scheduler(old, other, pod("p"), pod("bound"))
+    after = scheduler(node("n1", "4"), other, pod("p"), pod("bound", nodeName="n1"))
+    (found,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
+    assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
