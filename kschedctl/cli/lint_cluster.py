@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from kschedctl.api.api_versions import is_foreign
 from kschedctl.api.objects import KINDS
+from kschedctl.api.ownership import Owner
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import from_files
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.subject import Problem, Subject
@@ -23,10 +27,27 @@ _NOWHERE = Place("")
 
 
 class DescribedCluster(NamedTuple):
-    """``cluster``: None where the manifests describe none; ``faults``: of kinds of which lint reads nothing itself."""
+    """``cluster``: None where none is known; ``faults``: of kinds of which lint reads nothing itself.
+
+    ``own``: the manifests describe it; ``stored``: workloads that it has, as its files hold them.
+    """
 
     cluster: Cluster | None
     faults: tuple[Problem, ...] = ()
+    own: bool = False
+    stored: Mapping[Owner, Mapping[str, Any]] = MappingProxyType({})
+
+
+def cluster_of_files(source: Source) -> DescribedCluster:
+    """The cluster of files that manifests go to. Raises KschedctlError."""
+    cluster, found = from_files(source)
+    documents = (manifest.document for manifest in (*found.stored, *found.manifests))
+    return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
+
+
+def _owner(document: Mapping[str, Any]) -> Owner:
+    metadata = document["metadata"] if isinstance(document.get("metadata"), dict) else {}
+    return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
 def cluster_among(manifests: Iterable[LocatedObject | BuiltObject], gates: FeatureGates) -> DescribedCluster:
@@ -44,9 +65,9 @@ def cluster_among(manifests: Iterable[LocatedObject | BuiltObject], gates: Featu
         if kind not in TYPED and kind not in TEMPLATES:
             faults.append(_subject(manifest).problem((), said))
     if not nodes or unread:
-        return DescribedCluster(None, tuple(faults))
+        return DescribedCluster(None, tuple(faults), own=True)
     cluster = Cluster.from_objects(kept, feature_gates=gates.overrides, kube_version=gates.version)
-    return DescribedCluster(cluster, tuple(faults))
+    return DescribedCluster(cluster, tuple(faults), own=True)
 
 
 def _fault(manifest: LocatedObject | BuiltObject, kind: str) -> str:

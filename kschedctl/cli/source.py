@@ -36,7 +36,7 @@ def load(source: Source, namespace: str | None = None, *, pods_alone: bool = Fal
     elif source.snapshot:
         cluster = _from_snapshot(source, source.snapshot[0])
     else:
-        cluster = _from_files(source)
+        cluster, _ = from_files(source)
     tell(cluster)
     gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     return cluster
@@ -98,11 +98,12 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
     )
 
 
-def _from_files(source: Source) -> Cluster:
+def from_files(source: Source) -> tuple[Cluster, ReadResult]:
+    """The cluster that files describe, and all that they hold. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
     found = read([*embedded, *source.filename], recursive=source.recursive)
     tell_read(found)
-    return Cluster.of(
+    cluster = Cluster.of(
         found.objects,
         configuration=load_configuration_file(source.config) if source.config else found.configuration,
         feature_gates=feature_gates(source.feature_gates),
@@ -110,6 +111,7 @@ def _from_files(source: Source) -> Cluster:
         origins=found.origins,
         gaps={} if source.assume_complete or source.demo else found.gaps,
     )
+    return cluster, found
 
 
 def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:

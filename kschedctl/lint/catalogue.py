@@ -30,12 +30,12 @@ from kschedctl.lint.rules import (
     taints,
     tolerations,
 )
-from kschedctl.lint.rules.api import refused, versions
+from kschedctl.lint.rules.api import immutable, refused, versions
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
 FAMILIES = {
-    "What the API server refuses": (refused, versions),
+    "What the API server refuses": (refused, immutable, versions),
     "Priority": (priority_classes, priority_use, preemption),
     "Topology spread": (spread_fields, spread_label_keys, spread_cluster, spread_domains, spread_circumstances),
     "Affinity": (affinity, affinity_cluster),

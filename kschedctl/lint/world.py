@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kschedctl.api import objects as api
 from kschedctl.api.labels import EQUALS, IN, Selector
+from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.quantity import QuantityError
@@ -58,7 +59,8 @@ class World:
     """``items``: the linted objects by kind. ``whole``: no manifest was left out since it could not be read.
     ``invalid``: fields of the wrong type, for which objects are left out.
 
-    ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates.
+    ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
+    what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
     """
 
     workloads: tuple[Workload, ...] = ()
@@ -72,6 +74,8 @@ class World:
     unreadable: tuple[Problem, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
     whole: bool = True
+    own: bool = False
+    stored: Mapping[Owner, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of_manifests(

@@ -17,13 +17,12 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.lint_builds import LintBuilds
-from kschedctl.cli.lint_cluster import DescribedCluster, cluster_among
+from kschedctl.cli.lint_cluster import DescribedCluster, cluster_among, cluster_of_files
 from kschedctl.cli.lint_filters import LintFilters
 from kschedctl.cli.lint_fixes import Linted, LintFixer
 from kschedctl.cli.lint_settings import Project, find_settings, path_ignores, read_baseline, read_settings
 from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
 from kschedctl.cli.source import load
-from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import chosen_rules, findings_of, problems_of, rule_named
 from kschedctl.lint.findings.reporting import Reporting
@@ -72,11 +71,12 @@ class Around:
         """Whether the cluster is a live one."""
         return bool(self.live or source.kubeconfig or source.context)
 
-    def cluster(self, source: Source) -> Cluster | None:
+    def cluster(self, source: Source) -> DescribedCluster | None:
         """The cluster, if one is named. Raises KschedctlError."""
-        if not (self.with_cluster or source.snapshot or source.demo or self.is_live(source)):
-            return None
-        return load(replace(source, filename=self.with_cluster))
+        named = replace(source, filename=self.with_cluster)
+        if source.snapshot or self.is_live(source):
+            return DescribedCluster(load(named))
+        return cluster_of_files(named) if self.with_cluster or source.demo else None
 
 
 @dataclass(frozen=True)
@@ -253,24 +253,31 @@ def _together(project: Project) -> list[list[str]]:
 def _world(
     manifests: Repository | None,
     source: Source,
-    cluster: Cluster | None,
+    cluster: DescribedCluster | None,
     namespace: str,
     together: list[list[str]],
 ) -> World:
     if manifests is None:
-        if cluster is None:
+        if cluster is None or cluster.cluster is None:
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
-        return World.of_cluster(cluster)
+        return World.of_cluster(cluster.cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    described = DescribedCluster(cluster) if cluster else cluster_among(manifests.objects, gates)
+    described = cluster or cluster_among(manifests.objects, gates)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     world = World.of_manifests(located, described.cluster, gates, namespace, together)
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
     passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
-    invalid = (*world.invalid, *described.faults)
-    return replace(world, invalid=invalid, unreadable=unreadable, passed_over=passed_over, whole=manifests.whole)
+    return replace(
+        world,
+        invalid=(*world.invalid, *described.faults),
+        unreadable=unreadable,
+        passed_over=passed_over,
+        whole=manifests.whole,
+        own=described.own,
+        stored=described.stored,
+    )
 
 
 def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:

@@ -69,7 +69,7 @@ def _is_asked(facts: Facts, workload: Workload) -> bool:
 def _surely(facts: Facts, workload: Workload, count: int) -> bool:
     """Whether so many more fit by their requests, with nothing else to be asked."""
     spec = workload.spec
-    ports = any(port.host_port for container in spec.containers for port in container.ports)
+    ports = spec.host_network or any(port.host_port for container in spec.containers for port in container.ports)
     if ports or spec.topology_spread_constraints or next(pod_terms(workload), None):
         return False
     wanted, eligible = facts.requests(workload), facts.eligible(workload)

@@ -56,7 +56,7 @@ def refused(world: World) -> Iterator[Problem]:
 def _problems(subject: Subject, world: World) -> Iterator[Problem]:
     """Of a manifest that somebody wrote; of one with a field of the wrong type that field alone."""
     structs = {**manifests.KINDS, **around_pods.KINDS}
-    if subject.kind not in structs or not _is_written(subject):
+    if subject.kind not in structs or not is_written(subject):
         return
     try:
         found = typed_at((), without_nulls(subject.document), structs[subject.kind])
@@ -77,7 +77,7 @@ def _errors(kind: str, found: Struct, world: World) -> list[FieldError]:
     return manifests.errors(kind, found, world.validation_options)
 
 
-def _is_written(subject: Subject) -> bool:
+def is_written(subject: Subject) -> bool:
     """Whether somebody wrote an object of Kubernetes' own; no controller made it, and no API server printed it."""
     metadata = subject.document.get("metadata")
     made = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("ownerReferences"))
@@ -86,7 +86,7 @@ def _is_written(subject: Subject) -> bool:
 
 def unknown(world: World) -> Iterator[Problem]:
     for subject in world.subjects:
-        for field in unknown_fields(subject.document) if _is_written(subject) else ():
+        for field in unknown_fields(subject.document) if is_written(subject) else ():
             advice = field.advice
             yield subject.problem(field.path, f"{field}", advice[:1].upper() + advice[1:])
 

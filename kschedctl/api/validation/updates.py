@@ -1,0 +1,136 @@
+"""What the API server does not let change: an object that is to be applied, against the one of its name that is there.
+
+What a manifest leaves out stays as it is, as with kubectl apply; so does what defaulting or admission put in.
+Upstream: the functions Validate…Update that are named at each, with registry/…/strategy.go that calls them (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kschedctl.api import objects as api
+from kschedctl.api.field_errors import FieldError, Found, Path, forbidden, invalid
+from kschedctl.api.labels import Selector, SelectorError, from_label_selector
+from kschedctl.api.quantity import QuantityError, parse
+
+IMMUTABLE = "field is immutable"
+STATEFUL_SET = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+CLAIM = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+SPEC: Path = ("spec",)
+AMOUNTS = ("requests", "limits")
+Document = Mapping[str, Any]
+
+
+def priority_class(new: api.PriorityClass, old: api.PriorityClass) -> Found:
+    """Upstream: ValidatePriorityClassUpdate."""
+    if new.value != old.value:
+        yield forbidden(("value",), "may not be changed in an update.")
+    default = "PreemptLowerPriority"
+    if (new.preemption_policy or default) != (old.preemption_policy or default):
+        yield invalid(("preemptionPolicy",), new.preemption_policy or default, IMMUTABLE)
+
+
+def storage_class(new: api.StorageClass, old: api.StorageClass) -> Found:
+    """Upstream: ValidateStorageClassUpdate; parameters and reclaimPolicy are not read of a cluster."""
+    if new.provisioner != old.provisioner:
+        yield invalid(("provisioner",), new.provisioner, IMMUTABLE)
+    default = "Immediate"
+    if (new.volume_binding_mode or default) != (old.volume_binding_mode or default):
+        yield invalid(("volumeBindingMode",), new.volume_binding_mode or default, IMMUTABLE)
+
+
+def claim(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> Found:
+    """Upstream: ValidatePersistentVolumeClaimUpdate; how large the volume is is not read of a cluster."""
+    classes = new.storage_class_name, old.storage_class_name
+    changed = {
+        "storageClassName": None not in classes and classes[0] != classes[1],
+        "accessModes": bool(new.access_modes) and set(new.access_modes) != set(old.access_modes),
+        "volumeName": bool(new.volume_name and old.volume_name) and new.volume_name != old.volume_name,
+    }
+    for field in (field for field, differs in changed.items() if differs):
+        yield forbidden(SPEC, CLAIM)._replace(at=(*SPEC, field))
+    if (new.volume_mode or "Filesystem") != (old.volume_mode or "Filesystem"):
+        yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(at=(*SPEC, "volumeMode"))
+
+
+def selector(new: api.LabelSelector | None, old: Selector) -> Found:
+    """Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate."""
+    found = _compiled(new)
+    if found is not None and set(found.requirements) != set(old.requirements):
+        yield immutable_selector(new)
+
+
+def immutable_selector(new: api.LabelSelector | None) -> FieldError:
+    """What is said of one that is not what it was."""
+    return invalid((*SPEC, "selector"), new, IMMUTABLE)
+
+
+def stateful_set_selector(new: api.LabelSelector | None, old: Selector) -> Found:
+    """Upstream: ValidateStatefulSetUpdate."""
+    for fault in selector(new, old):
+        yield forbidden(SPEC, STATEFUL_SET)._replace(at=fault.field)
+
+
+def stateful_set(new: Document, old: Document) -> Found:
+    """Of both the whole specs. Upstream: ValidateStatefulSetUpdate."""
+    for field in ("serviceName", "podManagementPolicy"):
+        if new.get(field) is not None and new[field] != old.get(field):
+            yield forbidden(SPEC, STATEFUL_SET)._replace(at=(*SPEC, field))
+    templates, before = new.get("volumeClaimTemplates") or [], old.get("volumeClaimTemplates") or []
+    at = difference(templates, before, (*SPEC, "volumeClaimTemplates"))
+    if at is not None or len(templates) != len(before):
+        yield forbidden(SPEC, STATEFUL_SET)._replace(at=at or (*SPEC, "volumeClaimTemplates"))
+
+
+def job(new: Document, old: Document) -> Found:
+    """Of both the whole specs. Upstream: ValidateJobSpecUpdate; of a suspended one more may change."""
+    indexed = old.get("completionMode") == "Indexed"
+    for field in ("completionMode",) if indexed else ("completions", "completionMode"):
+        if new.get(field) is not None and new[field] != old.get(field):
+            yield invalid((*SPEC, field), new[field], IMMUTABLE)
+    at = None if old.get("suspend") else difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
+    if at is not None:
+        yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=at)
+
+
+def difference(new: Any, old: Any, at: Path) -> Path | None:
+    """The first field in which what is written is not what is there; None where all of it is.
+
+    >>> difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
+    ('a', 0, 'b')
+    """
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        found = (difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
+        return next((path for path in found if path is not None), None)
+    if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
+        if len(new) > len(old):
+            return (*at, len(old))
+        pairs = zip(range(len(new)), new, old, strict=False)
+        return next((p for i, mine, theirs in pairs if (p := difference(mine, theirs, (*at, i))) is not None), None)
+    return None if new == old or (not new and old is None) or _same_amount(new, old, at) else at
+
+
+def _is_left_out(value: Any) -> bool:
+    """Empty, which defaulting fills."""
+    return value is None or value in ("", [], {})
+
+
+def _same_amount(new: Any, old: Any, at: Path) -> bool:
+    if len(at) < 2 or at[-2] not in AMOUNTS:
+        return False
+    try:
+        return parse(new) == parse(old)
+    except QuantityError:
+        return False
+
+
+def _compiled(found: api.LabelSelector | None) -> Selector | None:
+    """None where the API would refuse it for what it is."""
+    try:
+        return from_label_selector(found)
+    except SelectorError:
+        return None

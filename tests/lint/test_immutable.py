@@ -1,0 +1,213 @@
+"""What may not change of objects that a cluster has: against its objects, its pods, and the files that describe it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kschedctl.api import objects as api
+from kschedctl.api.labels import from_label_selector
+from kschedctl.api.validation import updates
+from kschedctl.cli.main import main
+
+Json = dict[str, Any]
+Told = Callable[[Json, list[Json]], list[str]]
+NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "9"}}}
+POD: Json = {"containers": [{"name": "c", "image": "web:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+TEMPLATE: Json = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
+
+
+def workload(kind: str, uid: str = "", *, labels: Json | None = None, **spec: Any) -> Json:
+    meta = {"name": "web", "namespace": "shop", **({"uid": uid} if uid else {})}
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    given: Json = {"template": TEMPLATE, **spec}
+    if kind != "Job":
+        given["selector"] = {"matchLabels": labels or {"app": "web"}}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": given}
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
+    """``field: what is said`` of a manifest, in a cluster of files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+
+    def told(manifest: Json, cluster: list[Json]) -> list[str]:
+        (tmp_path / "m.yaml").write_text(yaml.safe_dump(manifest))
+        (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
+        main(("lint", "m.yaml", "--with-cluster", "cluster.json", "--select", "api-immutable", "-o", "json"))
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        return [f"{finding['path']}: {finding['message']}" for finding in findings]
+
+    return told
+
+
+def pod_of(kind: str, labels: Json) -> Json:
+    owners = [{"kind": kind, "name": "web", "controller": True, "apiVersion": "apps/v1"}]
+    meta = {"name": "web-0", "namespace": "shop", "labels": labels, "ownerReferences": owners}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**POD, "nodeName": "n1"}}
+
+
+SELECTOR = 'spec.selector: Invalid value: {"matchLabels":{"app":"web","tier":"front"}}: field is immutable'
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet"])
+@pytest.mark.parametrize("uid", ["", "1"], ids=["written", "printed"])
+def test_a_selector_against_the_files_of_the_cluster(told: Told, kind: str, uid: str) -> None:
+    new = workload(kind, labels={"app": "web", "tier": "front"})
+    assert told(new, [NODE, workload(kind, uid)]) == [f"spec.selector: {SELECTOR}"]
+    assert told(workload(kind, replicas=7), [NODE, workload(kind, uid)]) == []
+
+
+def test_a_selector_that_pods_do_not_match_which_are_there(told: Told) -> None:
+    """They were made by the one that is there, whatever it is; that of another namespace is another."""
+    new = workload("DaemonSet", labels={"app": "web", "tier": "front"})
+    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web"})]) == [f"spec.selector: {SELECTOR}"]
+    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web", "tier": "front"})]) == []
+    new["metadata"]["namespace"] = "lab"
+    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web"})]) == []
+
+
+STATEFUL_SET = {
+    "serviceName": "db",
+    "podManagementPolicy": "OrderedReady",
+    "volumeClaimTemplates": [
+        {
+            "metadata": {"name": "data"},
+            "spec": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"},
+        }
+    ],
+}
+CLAIMS = [{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}]
+SAME = [{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}]
+FORBIDDEN = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', "
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"serviceName": "other"}, "spec.serviceName"),
+        ({"podManagementPolicy": "Parallel"}, "spec.podManagementPolicy"),
+        ({"volumeClaimTemplates": CLAIMS}, "spec.volumeClaimTemplates[0].spec.resources.requests.storage"),
+        ({"volumeClaimTemplates": [*SAME, {"metadata": {"name": "wal"}}]}, "spec.volumeClaimTemplates[1]"),
+        ({"volumeClaimTemplates": []}, "spec.volumeClaimTemplates"),
+        ({"volumeClaimTemplates": SAME, "replicas": 9, "minReadySeconds": 3}, ""),
+        ({"volumeClaimTemplates": SAME, "serviceName": "db"}, ""),
+    ],
+)
+def test_a_stateful_set(told: Told, change: Json, path: str) -> None:
+    new = workload("StatefulSet", **{"volumeClaimTemplates": SAME, **change})
+    found = told(new, [NODE, workload("StatefulSet", "1", **STATEFUL_SET)])
+    assert [each.partition("Forbidden")[0] for each in found] == ([f"{path}: spec: "] if path else [])
+    assert all(FORBIDDEN in each for each in found)
+
+
+def test_claims_that_have_grown_were_made_of_the_template_all_the_same(told: Told) -> None:
+    """Of a claim from before the StatefulSet nothing is known; a larger one than asked for may have been expanded."""
+    made = {"name": "web", "namespace": "shop", "uid": "1", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    stored = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": made}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
+    pod = pod_of("StatefulSet", {"app": "web"})
+    pod["spec"] = {**pod["spec"], "volumes": [volume]}
+    claim: Json = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    claim["metadata"] = {"name": "data-web-0", "namespace": "shop", "creationTimestamp": "2026-01-02T00:00:03Z"}
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}
+
+    def asking(storage: str) -> Json:
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+        return workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
+
+    assert told(asking("5Gi"), [NODE, stored, pod, claim]) == []
+    assert told(asking("1Gi"), [NODE, stored, pod, claim]) == []
+    (found,) = told(asking("6Gi"), [NODE, stored, pod, claim])
+    assert found.startswith("spec.volumeClaimTemplates[0]: " + FORBIDDEN)
+    claim["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert told(asking("6Gi"), [NODE, stored, pod, claim]) == []
+
+
+def job(**change: Any) -> Json:
+    return workload("Job", **change)
+
+
+IMAGE = {**TEMPLATE, "spec": {"containers": [{**POD["containers"][0], "image": "web:2"}], "restartPolicy": "Never"}}
+DEFAULTED = {
+    "metadata": {"labels": {"app": "web", "job-name": "web"}},
+    "spec": {**POD, "restartPolicy": "Never", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"},
+}
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (job(), []),
+        (job(parallelism=5), []),
+        (
+            job(template=IMAGE),
+            ['spec.template.spec.containers[0].image: spec.template: Invalid value: "…": field is immutable'],
+        ),
+        (job(completions=3), ["spec.completions: spec.completions: Invalid value: 3: field is immutable"]),
+        (
+            job(completionMode="Indexed"),
+            ['spec.completionMode: spec.completionMode: Invalid value: "Indexed": field is immutable'],
+        ),
+    ],
+)
+def test_a_job(told: Told, new: Json, said: list[str]) -> None:
+    stored = workload("Job", "1", template=DEFAULTED, completions=1, completionMode="NonIndexed")
+    assert told(new, [NODE, stored]) == said
+
+
+def test_hooks_are_deleted_before_they_are_made_anew(told: Told) -> None:
+    new = job(template=IMAGE)
+    new["metadata"]["annotations"] = {"helm.sh/hook": "pre-upgrade"}
+    assert told(new, [NODE, workload("Job", "1", template=DEFAULTED)]) == []
+
+
+def test_what_manifests_with_nodes_describe_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Variants in two files beside a node are no changes of each other."""
+    one: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "a"}, "value": 1}
+    classes = [one, {**one, "value": 2}]
+    for i, found in enumerate(([NODE, classes[0]], [classes[1]])):
+        (tmp_path / f"{i}.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
+    main(("lint", str(tmp_path), "--select", "api-immutable", "-o", "json"))
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+def texts(found: Any) -> list[str]:
+    return [f"{fault} @ {'.'.join(map(str, fault.field))}" for fault in found]
+
+
+def test_classes() -> None:
+    """What is left out has its default."""
+    old = api.PriorityClass(value=1, preemption_policy="PreemptLowerPriority")
+    assert texts(updates.priority_class(api.PriorityClass(value=1), old)) == []
+    assert texts(updates.priority_class(api.PriorityClass(value=2, preemption_policy="Never"), old)) == [
+        "value: Forbidden: may not be changed in an update. @ value",
+        'preemptionPolicy: Invalid value: "Never": field is immutable @ preemptionPolicy',
+    ]
+    late = api.StorageClass(provisioner="a", volume_binding_mode="WaitForFirstConsumer")
+    assert texts(updates.storage_class(late, late)) == []
+    assert texts(updates.storage_class(api.StorageClass(provisioner="b"), late)) == [
+        'provisioner: Invalid value: "b": field is immutable @ provisioner',
+        'volumeBindingMode: Invalid value: "Immediate": field is immutable @ volumeBindingMode',
+    ]
+
+
+def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
+    spec = api.PersistentVolumeClaimSpec
+    old = spec(("ReadWriteOnce",), storage_class_name="fast", volume_name="pv-1", volume_mode="Filesystem")
+    assert texts(updates.claim(spec(("ReadWriteOnce",)), old)) == []
+    fields = [text.partition(" @ ")[2] for text in texts(updates.claim(spec(("ReadWriteMany",), volume_name="x"), old))]
+    assert fields == ["spec.accessModes", "spec.volumeName"]
+
+
+def test_the_order_of_a_selector_is_no_change() -> None:
+    expressions = [api.SelectorRequirement(key, "Exists") for key in "ab"]
+    old = from_label_selector(api.LabelSelector(match_expressions=tuple(expressions)))
+    assert texts(updates.selector(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old)) == []
+    assert texts(updates.selector(api.LabelSelector(match_expressions=tuple(expressions[:1])), old)) != []
