@@ -39,6 +39,7 @@ FIELDS = {
     "ResourceSlice": "resource_slices",
     "DeviceTaintRule": "device_taint_rules",
     "PodGroup": "pod_groups",
+    "ElasticQuota": "elastic_quotas",
 }
 """The attribute of a Cluster that holds the objects of a kind."""
 
@@ -136,6 +137,7 @@ class Cluster:
     resource_slices: tuple[api.ResourceSlice, ...] = ()
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = ()
     pod_groups: tuple[api.PodGroup, ...] = ()
+    elastic_quotas: tuple[api.ElasticQuota, ...] = ()
     configuration: Mapping[str, Any] | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION

@@ -946,6 +946,20 @@ class PodGroup(Struct, frozen=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class ElasticQuotaSpec(Struct, frozen=True):
+    """``min``: what the namespace is guaranteed; ``max``: the most that it may use. None: zero, and no limit."""
+
+    min: Resources | None = None
+    max: Resources | None = None
+
+
+class ElasticQuota(Struct, frozen=True):
+    """Of kubernetes-sigs/scheduler-plugins."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ElasticQuotaSpec = ElasticQuotaSpec()
+
+
 KINDS: dict[str, type[Struct]] = {
     "Pod": Pod,
     "Node": Node,
@@ -970,5 +984,6 @@ KINDS: dict[str, type[Struct]] = {
     "ResourceSlice": ResourceSlice,
     "DeviceTaintRule": DeviceTaintRule,
     "PodGroup": PodGroup,
+    "ElasticQuota": ElasticQuota,
 }
 """The kinds that scheduling reads, by their `kind`."""

@@ -19,7 +19,7 @@ from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.extenders.extender import CallExtender, HTTPExtender
-from kschedctl.scheduler.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.extension_points import points_by_methods
 from kschedctl.scheduler.framework import Plugin
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
@@ -66,10 +66,10 @@ class Framework:
 
     def _missing_points(self) -> Iterator[str]:
         """Where plugins of other packages run that are replayed elsewhere: ``name at point``."""
-        others = self.plugins.keys() - IN_TREE.keys()
+        others = {name: points_by_methods(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
         for point, names in self.profile.plugins.items():
-            if not EXTENSION_POINTS[point].methods and point not in WITHOUT_ANSWER:
-                yield from (f"{name} at {point}" for name in names if name in others)
+            if point not in WITHOUT_ANSWER:
+                yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
 
     def without(self, names: frozenset[str]) -> Framework:
         """The same without some plugins, one object for each set of names."""

@@ -26,6 +26,7 @@ _BY_VERSION: dict[tuple[str, ...], str] = {
     ("storage.k8s.io/v1",): "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment",
     ("scheduling.k8s.io/v1",): "PriorityClass",
     ("scheduling.k8s.io/v1alpha2",): "PodGroup",
+    ("scheduling.x-k8s.io/v1alpha1",): "ElasticQuota",
     _DEVICES: "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
     ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"): "DeviceTaintRule",
 }
@@ -45,7 +46,7 @@ def is_read(kind: str, version: str, place: Place) -> bool:
 
     Raises InputError for another version of what is read. An item of a typed list may leave its version out.
     """
-    if kind not in VERSIONS or is_foreign(version):
+    if kind not in VERSIONS or (is_foreign(version) and version not in VERSIONS[kind]):
         return False
     if version and version not in VERSIONS[kind]:
         wanted = " or ".join(VERSIONS[kind])

@@ -63,6 +63,7 @@ RESOURCES: Mapping[str, str] = {
     "ResourceSlice": "resource.k8s.io/ResourceSlice",
     "DeviceClass": "resource.k8s.io/DeviceClass",
     "PodGroup": "scheduling.k8s.io/PodGroup",
+    "ElasticQuota": "elasticquotas.v1alpha1.scheduling.x-k8s.io",
 }
 """Kind -> the name under which plugins ask for it. Of other kinds the scheduler hears nothing."""
 

@@ -353,6 +353,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodGroupResourceClaimStatus: _named("name", "resource_claim_name"),
     api.WorkloadPodGroupTemplateReference: _named("workload_name", "pod_group_template_name"),
     api.PodGroupSpec: _named("priority_class_name"),
+    api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: KEPT says which those are."""
 

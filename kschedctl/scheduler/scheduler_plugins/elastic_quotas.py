@@ -1,0 +1,131 @@
+"""What namespaces with an ElasticQuota are guaranteed, may use at the most, and use.
+
+Upstream: pkg/capacityscheduling/elasticquota.go of kubernetes-sigs/scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import reduce
+
+import numpy as np
+
+from kschedctl.api.arrays import Counts
+from kschedctl.api.objects import ElasticQuota, Pod, Resources
+from kschedctl.api.pod_requests import quantities
+from kschedctl.api.quantity import INT64_MAX, QuantityError
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
+from kschedctl.errors import InputError
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import amounts
+
+KIND = "ElasticQuota"
+ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
+"""The resources of which a quota that names others only allows nothing, and guarantees nothing."""
+
+Requests = Mapping[str, int]
+"""Resource -> amount: millicores, bytes or units."""
+
+
+class Quota:
+    """Of a namespace. Raises InputError for an amount that is none."""
+
+    def __init__(self, quota: ElasticQuota) -> None:
+        self.namespace, self.name = quota.metadata.namespace, quota.metadata.name
+        self.least = {} if quota.spec.min is None else self._amounts("min", quota.spec.min)
+        self.most = None if quota.spec.max is None else self._amounts("max", quota.spec.max)
+
+    def _amounts(self, field: str, resources: Resources) -> Requests:
+        try:
+            return amounts(quantities(resources))
+        except QuantityError as error:
+            where = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
+            raise InputError(error.what, where=where, hint=error.hint) from None
+
+    def over_max(self, used: Requests, more: Requests) -> str:
+        """The first resource of which more than the most would be used; empty for none."""
+        if self.most is None:
+            return ""
+        return exceeded(more, used, self.most, INT64_MAX)
+
+    def over_min(self, used: Requests) -> bool:
+        """Whether it uses more than it is guaranteed: it borrows from others."""
+        return bool(exceeded(used, {}, self.least, 0))
+
+
+def quotas_by_namespace(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
+    """The first of each namespace: there is to be only one."""
+    found: dict[str, Quota] = {}
+    for quota in quotas:
+        found.setdefault(quota.metadata.namespace, Quota(quota))
+    return found
+
+
+def exceeded(some: Requests, others: Requests, limits: Requests, unnamed: int) -> str:
+    """The first resource of which there is more than its limit together; empty for none.
+
+    Of extended resources only those count that ``some`` names, and ``unnamed`` is their limit where none is given.
+    """
+    extended = (name for name in some if name not in ALWAYS)
+    for name in (*ALWAYS, *extended):
+        if some.get(name, 0) + others.get(name, 0) > limits.get(name, 0 if name in ALWAYS else unnamed):
+            return name
+    return ""
+
+
+def added(*requests: Requests) -> dict[str, int]:
+    """
+    >>> added({"cpu": 1}, {"cpu": 2, "memory": 5})
+    {'cpu': 3, 'memory': 5}
+    """
+    names = dict.fromkeys(name for each in requests for name in each)
+    return {name: sum(each.get(name, 0) for each in requests) for name in names}
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Of its containers together or of the greediest init container, sidecars too, with the overhead.
+
+    Raises InputError that names the pod.
+    """
+    try:
+        total = added(*(amounts(quantities(c.resources.requests)) for c in pod.spec.containers))
+        init = [amounts(quantities(c.resources.requests)) for c in pod.spec.init_containers]
+        return added(reduce(_larger, init, total), amounts(quantities(pod.spec.overhead)))
+    except QuantityError as error:
+        raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
+
+
+def _larger(one: Requests, other: Requests) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+class QuotaUse:
+    """What the pods on nodes use, by namespace, as they come and go."""
+
+    def __init__(self, view: Fork, quotas: Mapping[str, Quota]) -> None:
+        self.view, self.quotas = view, quotas
+
+    def of(self, namespace: str) -> dict[str, int]:
+        """In one namespace that has a quota."""
+        return self._used(frozenset((namespace,)))
+
+    def everywhere(self) -> dict[str, int]:
+        """In all that have one."""
+        return self._used(frozenset(self.quotas))
+
+    def _used(self, namespaces: frozenset[str]) -> dict[str, int]:
+        key = QuotaUse, namespaces
+        weights = self.view.memo(key, lambda: self._weights(namespaces))
+        return {name: self._sum((*key, name), by_info) for name, by_info in weights.items()}
+
+    def _sum(self, key: Hashable, weights: Counts) -> int:
+        return int(self.view.tally(key, lambda: weights).sum())
+
+    def _weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        """Resource -> (T,): what each of the pods' infos counts with."""
+        infos = self.view.pods.infos
+        weights: dict[str, Counts] = {}
+        for number, info in enumerate(infos):
+            for name, amount in requests_of(info.pod).items() if info.namespace in namespaces else ():
+                weights.setdefault(name, np.zeros(len(infos), np.int64))[number] = amount
+        return weights
