@@ -40,6 +40,7 @@ FIELDS = {
     "DeviceTaintRule": "device_taint_rules",
     "PodGroup": "pod_groups",
     "ElasticQuota": "elastic_quotas",
+    "NodeResourceTopology": "node_resource_topologies",
 }
 """The attribute of a Cluster that holds the objects of a kind."""
 
@@ -57,6 +58,7 @@ CLUSTER_SCOPED = frozenset(
         "DeviceClass",
         "ResourceSlice",
         "DeviceTaintRule",
+        "NodeResourceTopology",
     }
 )
 
@@ -138,6 +140,7 @@ class Cluster:
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = ()
     pod_groups: tuple[api.PodGroup, ...] = ()
     elastic_quotas: tuple[api.ElasticQuota, ...] = ()
+    node_resource_topologies: tuple[api.NodeResourceTopology, ...] = ()
     configuration: Mapping[str, Any] | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION

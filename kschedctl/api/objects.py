@@ -960,6 +960,35 @@ class ElasticQuota(Struct, frozen=True):
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
 
 
+class ZoneResource(Struct, frozen=True):
+    """Of a NUMA node; ``available`` is what is not taken of it."""
+
+    name: str = ""
+    available: str | int | float = 0
+
+
+class TopologyZone(Struct, frozen=True):
+    """``type`` is Node for NUMA nodes, of which ``name`` is ``node-0``, ``node-1`` …"""
+
+    name: str = ""
+    type: str = ""
+    resources: tuple[ZoneResource, ...] = ()
+
+
+class TopologyAttribute(Struct, frozen=True):
+    name: str = ""
+    value: str = ""
+
+
+class NodeResourceTopology(Struct, frozen=True):
+    """Of the node of its name, as an exporter of topology.node.k8s.io publishes it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    topology_policies: tuple[str, ...] = ()
+    zones: tuple[TopologyZone, ...] = ()
+    attributes: tuple[TopologyAttribute, ...] = ()
+
+
 KINDS: dict[str, type[Struct]] = {
     "Pod": Pod,
     "Node": Node,
@@ -985,5 +1014,6 @@ KINDS: dict[str, type[Struct]] = {
     "DeviceTaintRule": DeviceTaintRule,
     "PodGroup": PodGroup,
     "ElasticQuota": ElasticQuota,
+    "NodeResourceTopology": NodeResourceTopology,
 }
 """The kinds that scheduling reads, by their `kind`."""

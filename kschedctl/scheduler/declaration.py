@@ -20,8 +20,8 @@ from kschedctl.scheduler.pod_traits import PodTrait
 NEVER = 0
 """Of ``default_until``: a default plugin in no version."""
 
-Factory = Callable[[Any, FeatureGates], Plugin]
-"""Makes a plugin of its arguments in a profile and the feature gates."""
+Factory = Callable[[Any, FeatureGates], Plugin | None]
+"""Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
 
 
 class DeclaredPlugin:
@@ -58,8 +58,11 @@ class DeclaredPlugin:
     replayed_since: ClassVar[int] = OLDEST_MINOR
 
     @classmethod
-    def make(cls, args: Any, gates: FeatureGates) -> Self:
-        """The plugin of a profile, from its arguments there (None where it has none) and the feature gates."""
+    def make(cls, args: Any, gates: FeatureGates) -> Self | None:
+        """The plugin of a profile, from its arguments there (None where it has none) and the feature gates.
+
+        None where what the arguments say is not replayed.
+        """
         return cls()
 
 

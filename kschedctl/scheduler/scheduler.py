@@ -54,9 +54,11 @@ class Framework:
         self.profile, self.release, self.extenders = profile, gates.release, tuple(extenders)
         enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
-            name: plugin.make(profile.args.get(name), gates)
+            name: made
             for name, plugin in declared.items()
-            if name in enabled and plugin.make is not None
+            if name in enabled
+            and plugin.make is not None
+            and (made := plugin.make(profile.args.get(name), gates)) is not None
         }
         self.enabled = sorted(enabled)
         self._less: dict[frozenset[str], Framework] = {}

@@ -97,8 +97,10 @@ def _declaration(point: EntryPoint) -> Declaration:
     loaded: tuple[Declaration, Any] = _guarded(_loaded, f"{what} cannot be loaded")(point)
     declared, target = loaded
 
-    def make(args: Any, gates: FeatureGates) -> Plugin:
+    def make(args: Any, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
+        if plugin is None:
+            return None
         if more := points_by_methods(plugin) - declared.points:
             raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
         return _answerable(plugin, declared, what)

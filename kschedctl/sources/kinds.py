@@ -27,6 +27,7 @@ _BY_VERSION: dict[tuple[str, ...], str] = {
     ("scheduling.k8s.io/v1",): "PriorityClass",
     ("scheduling.k8s.io/v1alpha2",): "PodGroup",
     ("scheduling.x-k8s.io/v1alpha1",): "ElasticQuota",
+    ("topology.node.k8s.io/v1alpha2",): "NodeResourceTopology",
     _DEVICES: "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
     ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"): "DeviceTaintRule",
 }

@@ -64,6 +64,7 @@ RESOURCES: Mapping[str, str] = {
     "DeviceClass": "resource.k8s.io/DeviceClass",
     "PodGroup": "scheduling.k8s.io/PodGroup",
     "ElasticQuota": "elasticquotas.v1alpha1.scheduling.x-k8s.io",
+    "NodeResourceTopology": "noderesourcetopologies.v1alpha2.topology.node.k8s.io",
 }
 """Kind -> the name under which plugins ask for it. Of other kinds the scheduler hears nothing."""
 

@@ -76,6 +76,6 @@ def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionTyp
 EVERYTHING = tuple(
     ClusterEventWithHint(kind, ActionType.ALL)
     for kind in RESOURCES
-    if kind not in ("VolumeAttachment", "ResourceSlice", "PodGroup", "ElasticQuota")
+    if kind not in ("VolumeAttachment", "ResourceSlice", "PodGroup", "ElasticQuota", "NodeResourceTopology")
 )
 """What a plugin is told of that does not say what it wants. Upstream: UnrollWildCardResource."""

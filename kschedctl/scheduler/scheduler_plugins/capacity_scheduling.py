@@ -11,15 +11,13 @@ from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import Changes, Code, PreFilterResult, Reservation, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added, effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,
     Quota,
     QuotaUse,
-    Requests,
-    added,
     exceeded,
     quotas_by_namespace,
-    requests_of,
 )
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -42,7 +40,7 @@ class CapacityScheduling(DeclaredPlugin):
         quota = quotas.get(info.namespace)
         if quota is None:
             return PreFilterResult()
-        use, own = QuotaUse(view, quotas), requests_of(info.pod)
+        use, own = QuotaUse(view, quotas), effective_requests(info.pod)
         ours, others = _nominated(info, view, use)
         used, wanted = use.of(info.namespace), added(*ours, own)
         if name := quota.over_max(used, wanted):
@@ -91,9 +89,9 @@ def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests]
             continue
         if quota.namespace == info.namespace:
             if (pod.spec.priority or 0) >= info.priority:
-                ours.append(requests_of(pod))
+                ours.append(effective_requests(pod))
         elif within.setdefault(quota.namespace, not quota.over_min(use.of(quota.namespace))):
-            others.append(requests_of(pod))
+            others.append(effective_requests(pod))
     return ours, others
 
 

@@ -6,25 +6,22 @@ Upstream: pkg/capacityscheduling/elasticquota.go of kubernetes-sigs/scheduler-pl
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import reduce
 
 import numpy as np
 
 from kschedctl.api.arrays import Counts
-from kschedctl.api.objects import ElasticQuota, Pod, Resources
+from kschedctl.api.objects import ElasticQuota, Resources
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import INT64_MAX, QuantityError
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, effective_requests
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import amounts
 
 KIND = "ElasticQuota"
 ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
 """The resources of which a quota that names others only allows nothing, and guarantees nothing."""
-
-Requests = Mapping[str, int]
-"""Resource -> amount: millicores, bytes or units."""
 
 
 class Quota:
@@ -73,32 +70,6 @@ def exceeded(some: Requests, others: Requests, limits: Requests, unnamed: int) -
     return ""
 
 
-def added(*requests: Requests) -> dict[str, int]:
-    """
-    >>> added({"cpu": 1}, {"cpu": 2, "memory": 5})
-    {'cpu': 3, 'memory': 5}
-    """
-    names = dict.fromkeys(name for each in requests for name in each)
-    return {name: sum(each.get(name, 0) for each in requests) for name in names}
-
-
-def requests_of(pod: Pod) -> dict[str, int]:
-    """Of its containers together or of the greediest init container, sidecars too, with the overhead.
-
-    Raises InputError that names the pod.
-    """
-    try:
-        total = added(*(amounts(quantities(c.resources.requests)) for c in pod.spec.containers))
-        init = [amounts(quantities(c.resources.requests)) for c in pod.spec.init_containers]
-        return added(reduce(_larger, init, total), amounts(quantities(pod.spec.overhead)))
-    except QuantityError as error:
-        raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
-
-
-def _larger(one: Requests, other: Requests) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
-
-
 class QuotaUse:
     """What the pods on nodes use, by namespace, as they come and go."""
 
@@ -126,6 +97,6 @@ class QuotaUse:
         infos = self.view.pods.infos
         weights: dict[str, Counts] = {}
         for number, info in enumerate(infos):
-            for name, amount in requests_of(info.pod).items() if info.namespace in namespaces else ():
+            for name, amount in effective_requests(info.pod).items() if info.namespace in namespaces else ():
                 weights.setdefault(name, np.zeros(len(infos), np.int64))[number] = amount
         return weights

@@ -353,6 +353,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodGroupResourceClaimStatus: _named("name", "resource_claim_name"),
     api.WorkloadPodGroupTemplateReference: _named("workload_name", "pod_group_template_name"),
     api.PodGroupSpec: _named("priority_class_name"),
+    api.ZoneResource: {"name": _resource},
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: KEPT says which those are."""
@@ -392,6 +393,13 @@ KEPT: dict[type, str] = {
     api.Counter: "value",
     api.DeviceTaint: "effect time_added",
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
+<<<<<<< HEAD
     api.PodGroupSpec: "disruption_mode",
+=======
+    api.ZoneResource: "available",
+    api.TopologyZone: "name type",
+    api.TopologyAttribute: "name value",
+    api.NodeResourceTopology: "topology_policies",
+>>>>>>> e2534b7 (NodeResourceTopologyMatch of scheduler-plugins: NUMA nodes as columns)
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

@@ -34,7 +34,12 @@ def names(listing: live_lists.Listing) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in VERSIONS if k not in ("RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota")]
+    "kind",
+    [
+        k
+        for k in VERSIONS
+        if k not in ("RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology")
+    ],
 )
 def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
     path = next(paths(kind))

@@ -1,0 +1,198 @@
+"""NodeResourceTopologyMatch: nodes on which the kubelet can take all that a container asks for from one NUMA node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
+from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY, PODS, is_native, readable
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.configuration.field_errors import invalid
+from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES, PluginArgs, ResourceSpec
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Reads, Rejection
+from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaNodes, numa_nodes
+from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
+from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+EPHEMERAL = frozenset({"ephemeral-storage", "storage"})
+"""Native resources that may be there without belonging to a NUMA node; devices may too."""
+OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
+"""What a node is taken to have, be it none of it."""
+
+
+class NumaScoringStrategy(PluginArgs, frozen=True):
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
+    """How nodes are scored; the other fields are about a cache of what is available, which the default goes without.
+
+    Upstream: apis/config/v1/types.go and defaults.go of scheduler-plugins.
+    """
+
+    scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
+    cache_resync_period_seconds: int = 0
+    discard_reserved_nodes: bool = False
+    cache: dict[str, Any] | None = None
+    preemption_mode: str = "Disabled"
+
+    def errors(self, gates: FeatureGates) -> Iterator[str]:
+        if self.scoring_strategy.type not in (*STRATEGIES, "LeastNUMANodes"):
+            yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
+        if self.preemption_mode not in ("Disabled", "Enabled"):
+            yield invalid("preemptionMode", self.preemption_mode, "invalid PreemptionMode")
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it follows from what exporters published alone, and from no count of NUMA nodes."""
+        cached = self.discard_reserved_nodes or self.cache_resync_period_seconds > 0
+        return not cached and self.preemption_mode == "Disabled" and self.scoring_strategy.type in STRATEGIES
+
+
+class NodeResourceTopologyMatch(DeclaredPlugin):
+    """Refuses nodes with the policy single-numa-node where a container, or the pod, finds no NUMA node with enough.
+
+    What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
+    node would be left, by the worst that fits. Without a cache, as by default, what pods take that were placed just now
+    does not count until their node publishes it.
+
+    Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
+    """
+
+    name = "NodeResourceTopologyMatch"
+    reads = Reads.NODES
+    kinds: ClassVar[tuple[str, ...]] = (KIND,)
+    args_type = NodeResourceTopologyMatchArgs
+
+    def __init__(self, strategy: NumaScoringStrategy) -> None:
+        self.strategy = strategy.type
+        self.weights = {each.name: each.weight or 1 for each in strategy.resources or DEFAULT_RESOURCES}
+
+    @classmethod
+    def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self | None:
+        """None for arguments of which the effect is not replayed."""
+        return cls(args.scoring_strategy) if args.replayed else None
+
+    def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
+        numa, quality = _numa(view), quality_of_service(info.pod)
+        asked, left = _asked(info), dict(numa.available)
+        if quality is QualityOfService.BEST_EFFORT and all(is_native(name) for _, each in asked for name in each):
+            return
+        by_container = numa.single & ~numa.by_pod
+        for what, requests in asked:
+            fits = _fitting(requests, numa, left, view, quality)
+            refused = by_container & ~fits.any(axis=1)
+            if refused.any():
+                by_container = by_container & ~refused
+                yield self._rejection(refused, f"cannot align {what}", requests, numa)
+            if what == "container":
+                _take(requests, fits, left, quality)
+        if numa.by_pod.any():
+            requests = effective_requests(info.pod)
+            refused = numa.by_pod & ~_fitting(requests, numa, left=numa.available, view=view, quality=quality).any(
+                axis=1
+            )
+            yield self._rejection(refused, "cannot align pod", requests, numa)
+
+    def _rejection(self, refused: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
+        return Rejection(refused, Code.UNSCHEDULABLE, reason, partial(_most_available, requests, numa))
+
+    def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
+        if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
+            return np.full(len(rows), MAX_NODE_SCORE, np.int64)
+        numa, strategy = _numa(view), STRATEGIES[self.strategy]
+        of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
+        containers = [of(requests) for _, requests in _asked(info)]
+        by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
+        found = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
+        return np.where(numa.single[rows], found, 0)
+
+    def normalize(self, state: Any, scores: Scores) -> Scores:
+        return scores
+
+    def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
+        yield Lean(KIND, Effect.EITHER)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.DELETE)
+        yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+        yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
+
+
+def _numa(view: Fork) -> NumaNodes:
+    index = view.nodes.index
+    return view.objects.index(KIND, lambda found: numa_nodes(found, index), KIND, of=(view.nodes,))
+
+
+def _asked(info: PodInfo) -> list[tuple[str, Requests]]:
+    """What each container is called and requests: init containers, which run one by one, first."""
+    spec, pod = info.spec, info.pod
+    init = (
+        ("sidecar container" if c.restart_policy == "Always" else "init container", c) for c in spec.init_containers
+    )
+    return [(what, container_requests(pod, c)) for what, c in (*init, *(("container", c) for c in spec.containers))]
+
+
+def _is_affine(resource: str) -> bool:
+    """Whether only pods that are Guaranteed get it from a NUMA node, exclusively."""
+    return resource in (CPU, MEMORY) or resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def _fitting(
+    requests: Requests, numa: NumaNodes, left: Mapping[str, Amounts], view: Fork, quality: QualityOfService
+) -> Bools:
+    """(N, Z): the NUMA nodes with as much of everything."""
+    fits = np.ones((len(view.nodes), numa.width), np.bool_)
+    for resource, amount in requests.items():
+        if not amount:
+            continue
+        available = left.get(resource, numa.of(resource))
+        has = available >= 0
+        shared = quality is not QualityOfService.GUARANTEED and _is_affine(resource)
+        enough = has & (shared | (available >= amount))
+        if resource in EPHEMERAL or not is_native(resource):
+            enough |= ~has.any(axis=1, keepdims=True)
+        fits &= enough & _offered(resource, view)[:, None]
+    return fits
+
+
+def _offered(resource: str, view: Fork) -> Bools:
+    """(N,): the nodes that have the resource at all."""
+    column = view.resources.get(resource)
+    if resource in OF_EVERY_NODE:
+        return np.ones(len(view.nodes), np.bool_)
+    return np.zeros(len(view.nodes), np.bool_) if column is None else view.allocatable[:, column] > 0
+
+
+def _take(requests: Requests, fits: Bools, left: dict[str, Amounts], quality: QualityOfService) -> None:
+    """Containers that follow find less in the first NUMA node that fits, which is the one that kubelets choose."""
+    rows = np.flatnonzero(fits.any(axis=1))
+    first = fits[rows].argmax(axis=1)
+    for resource, amount in requests.items():
+        if resource not in left or (quality is not QualityOfService.GUARANTEED and _is_affine(resource)):
+            continue
+        after = left[resource].copy()
+        taken = after[rows, first]
+        after[rows, first] = np.where(taken >= 0, taken - amount, taken)
+        left[resource] = after
+
+
+def _most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
+    """What is asked for, and the most of it that a NUMA node had before."""
+    told = []
+    for resource, amount in requests.items():
+        if (most := int(numa.of(resource)[row].max())) >= 0:
+            told.append(f"{readable(resource, amount)} of {readable(resource, most)} {resource}")
+    return f"asked for, and the most that a NUMA node has: {', '.join(told)}" if told else ""

@@ -1,0 +1,198 @@
+"""NodeResourceTopologyMatch of scheduler-plugins: against a loop over NUMA nodes, and by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import ConfigurationError, InputError
+from kschedctl.studies.explain import explain
+
+Json = dict[str, Any]
+NAME = "NodeResourceTopologyMatch"
+CPU, GPU = "cpu", "example.com/gpu"
+
+
+def topology(node: str, *numa: Json, policy: str = "single-numa-node", scope: str = "container") -> Json:
+    attributes = [{"name": "topologyManagerPolicy", "value": policy}, {"name": "topologyManagerScope", "value": scope}]
+    zones = [
+        {"name": f"node-{i}", "type": "Node", "resources": [{"name": n, "available": a} for n, a in each.items()]}
+        for i, each in enumerate(numa)
+    ]
+    return {"kind": "NodeResourceTopology", "metadata": {"name": node}, "zones": zones, "attributes": attributes}
+
+
+def node(name: str) -> Json:
+    allocatable = {"cpu": "64", "memory": "64Gi", "pods": "50", GPU: "8"}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def container(requests: Json, limits: Json | None = None) -> Json:
+    return {
+        "name": "c",
+        "image": "c",
+        "resources": {"requests": requests, "limits": requests if limits is None else limits},
+    }
+
+
+def pod(*containers: Json, init: tuple[Json, ...] = ()) -> Json:
+    spec = {"containers": list(containers), "initContainers": list(init)}
+    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+
+
+def report(*objects: Json, **args: Any) -> Json:
+    profile = {
+        "plugins": {
+            "multiPoint": {"enabled": [{"name": NAME}]},
+            "score": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]},
+        },
+        "pluginConfig": [{"name": NAME, "args": args}] if args else [],
+    }
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    cluster = Cluster.from_objects(objects, config={**config, "profiles": [profile]}, other_builds=True)
+    found: Json = explain(cluster, "default/web").to_dict()
+    return found
+
+
+def refusal(*objects: Json) -> str:
+    found = report(node("a"), *objects)["filter"].get("a", {}).get(NAME)
+    return "" if found is None else f"{found['code']}: {', '.join(found['reasons'])}"
+
+
+BIG = {"cpu": "6", "memory": "2Gi"}
+HALF = {"cpu": "4", "memory": "4Gi"}
+
+
+def test_a_container_needs_one_numa_node() -> None:
+    assert refusal(topology("a", HALF, HALF), pod(container(BIG))) == "Unschedulable: cannot align container"
+    assert refusal(topology("a", HALF, BIG), pod(container(BIG))) == ""
+
+
+def test_containers_take_from_the_first_that_fits() -> None:
+    three = container({"cpu": "3", "memory": "1Gi"})
+    assert refusal(topology("a", HALF, HALF), pod(three, three)) == ""
+    assert refusal(topology("a", HALF, HALF), pod(three, three, three)) == "Unschedulable: cannot align container"
+
+
+def test_init_containers_run_one_by_one() -> None:
+    three = container({"cpu": "3", "memory": "1Gi"})
+    init = tuple({**three, "name": f"i{i}"} for i in range(3))
+    assert refusal(topology("a", HALF), pod(three, init=init)) == ""
+    sidecar = {**container(BIG), "name": "s", "restartPolicy": "Always"}
+    assert refusal(topology("a", HALF), pod(three, init=(sidecar,))) == "Unschedulable: cannot align sidecar container"
+    first = {**container(BIG), "name": "s"}
+    assert refusal(topology("a", HALF), pod(three, init=(first,))) == "Unschedulable: cannot align init container"
+
+
+def test_the_scope_of_pods_counts_containers_together() -> None:
+    three = container({"cpu": "3", "memory": "1Gi"})
+    assert refusal(topology("a", HALF, HALF, scope="pod"), pod(three, three)) == "Unschedulable: cannot align pod"
+    assert refusal(topology("a", HALF, BIG, scope="pod"), pod(three, three)) == ""
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "unheard-of"])
+def test_other_policies_refuse_nothing(policy: str) -> None:
+    assert refusal(topology("a", HALF, policy=policy), pod(container(BIG))) == ""
+
+
+def test_the_former_policies_count_where_no_attribute_does() -> None:
+    former = {**topology("a", HALF), "attributes": [], "topologyPolicies": ["SingleNUMANodePodLevel"]}
+    assert refusal(former, pod(container(BIG))) == "Unschedulable: cannot align pod"
+
+
+def test_cpu_of_pods_that_are_not_guaranteed_is_shared() -> None:
+    assert refusal(topology("a", HALF), pod(container(BIG, {}))) == ""
+    gpus = {**BIG, GPU: "2"}
+    found = refusal(topology("a", {**HALF, GPU: "1"}), pod(container(gpus, {GPU: "2"})))
+    assert found == "Unschedulable: cannot align container"
+
+
+def test_devices_may_belong_to_no_numa_node_but_cpu_must() -> None:
+    assert refusal(topology("a", HALF), pod(container({"cpu": "1", "memory": "1Gi", GPU: "1"}))) == ""
+    assert refusal(topology("a", {"memory": "4Gi"}), pod(container({"cpu": "1", "memory": "1Gi"}))) != ""
+
+
+def test_nodes_without_a_topology_pass() -> None:
+    assert refusal(pod(container(BIG))) == ""
+
+
+def test_scores_by_hand() -> None:
+    """a: (4 - 1) of 4 cpu and (4 - 1) of 4 Gi: 75; b: the worse of 75 and, at 2 and 2, 50; c: no topology."""
+    one = container({"cpu": "1", "memory": "1Gi"})
+    topologies = topology("a", HALF), topology("b", HALF, {"cpu": "2", "memory": "2Gi"})
+    nodes = [node(name) for name in "abc"]
+    assert report(*nodes, *topologies, pod(one))["score"][NAME] == {"a": 75, "b": 50, "c": 0}
+    most = report(*nodes, *topologies, pod(one), scoringStrategy={"type": "MostAllocated"})
+    assert most["score"][NAME] == {"a": 25, "b": 25, "c": 0}
+
+
+def test_pods_that_are_not_guaranteed_like_all_nodes_alike() -> None:
+    nodes = node("a"), node("b"), topology("a", HALF)
+    assert report(*nodes, pod(container(BIG, {})))["score"][NAME] == {"a": 100, "b": 100}
+
+
+@pytest.mark.parametrize(
+    "args",
+    [{"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}, {"scoringStrategy": {"type": "LeastNUMANodes"}}],
+)
+def test_what_is_not_replayed_is_named(args: Json) -> None:
+    found = report(node("a"), topology("a", HALF), pod(container(BIG)), **args)
+    assert found["notReplayed"] == [f"plugin {NAME}"]
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ConfigurationError, match="invalid ScoringStrategyType"):
+        report(node("a"), pod(container(BIG)), scoringStrategy={"type": "Most"})
+    with pytest.raises(InputError) as error:
+        report(node("a"), topology("a", {"cpu": "many"}), pod(container(BIG)))
+    assert error.value.where == "NodeResourceTopology a, zone node-0"
+
+
+# -- against the rule, NUMA node by NUMA node ------------------------------------------------------------------------
+
+
+def naive(numa: list[dict[str, int]], containers: list[dict[str, int]], guaranteed: bool) -> bool:
+    """Whether all containers find a NUMA node, one after the other."""
+    left = [dict(each) for each in numa]
+    for asked in containers:
+        chosen = -1
+        for number, has in enumerate(left):
+            fits = True
+            for name, amount in asked.items():
+                if not amount or (name == GPU and not any(GPU in each for each in left)):
+                    continue
+                fits &= name in has and (has[name] >= amount or (name == CPU and not guaranteed))
+            if fits:
+                chosen = number
+                break
+        if chosen < 0:
+            return False
+        for name, amount in asked.items():
+            if name in left[chosen] and (guaranteed or name != CPU):
+                left[chosen][name] -= amount
+    return True
+
+
+AMOUNTS = st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(0, 4), max_size=2)
+
+
+@settings(max_examples=60)
+@given(st.lists(AMOUNTS, min_size=1, max_size=3), st.lists(AMOUNTS, min_size=1, max_size=3), st.booleans())
+def test_the_filter_is_its_rule(numa: list[dict[str, int]], asked: list[dict[str, int]], guaranteed: bool) -> None:
+    containers = [{CPU: 1, **each} for each in asked]
+    memory = {"memory": "1Mi"}
+    written = [
+        container(
+            {name: str(amount) for name, amount in each.items()} | memory,
+            None if guaranteed else {name: str(amount) for name, amount in each.items() if name == GPU},
+        )
+        for each in containers
+    ]
+    zones = [{name: str(amount) for name, amount in each.items()} | {"memory": "1Gi"} for each in numa]
+    positive = all(each[CPU] > 0 for each in containers)
+    wanted = naive(numa, containers, guaranteed and positive)
+    assert (refusal(topology("a", *zones), pod(*written)) == "") == wanted
