@@ -18,7 +18,8 @@ from kschedctl.api import objects as api
 from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import Cluster, Picture
 from kschedctl.sources.anonymize.cluster import anonymized
-from kschedctl.sources.anonymize.fields import FIELDS, KEPT
+from kschedctl.sources.anonymize.fields import FIELDS
+from kschedctl.sources.anonymize.kept_fields import KEPT
 from kschedctl.sources.anonymize.keys import is_well_known
 from kschedctl.sources.archive.file import read_archive, write_archive
 

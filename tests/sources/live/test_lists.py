@@ -21,6 +21,7 @@ from kschedctl.sources.live.lists import paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
+NOT_RECORDED = {"RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology"}
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
@@ -33,14 +34,7 @@ def names(listing: live_lists.Listing) -> list[str]:
     return [obj.metadata.name for obj in listing.objects]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        k
-        for k in VERSIONS
-        if k not in ("RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology")
-    ],
-)
+@pytest.mark.parametrize("kind", [kind for kind in VERSIONS if kind not in NOT_RECORDED])
 def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
     path = next(paths(kind))
     recorded = json.loads(next(r["body"] for r in recordings() if r["request"] == path))
