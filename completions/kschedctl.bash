@@ -36,6 +36,7 @@ _kschedctl() {
         explain/--color|remedies/--color|wakes/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
         remedies/--max-changes) COMPREPLY=(); return ;;
         remedies/--by) COMPREPLY=(); return ;;
         remedies/--only) COMPREPLY=(); return ;;
@@ -62,7 +63,6 @@ _kschedctl() {
         simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
-        simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
         capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
@@ -71,7 +71,7 @@ _kschedctl() {
         lint/explain) _kschedctl_names rules; return ;;
     esac
     case $command/$current in
-        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --call-extenders --record-extenders --extender-answers' ;;
+        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --call-extenders --record-extenders --extender-answers --sampling --start-index' ;;
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet' ;;
         remedies/*) _kschedctl_names pods; return ;;

@@ -31,6 +31,7 @@ from kschedctl.cli.source import load, tell_read
 from kschedctl.cluster import Cluster, namespaced
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
@@ -45,7 +46,8 @@ class Inquiry:
 
     ``asked``: what the files ask about, of both and of the cluster's pods; ``places``: ``Pod shop/web`` -> where it
     stands; ``around``: the files describe no cluster of their own; ``written``: the manifests as documents, of which
-    those that name no namespace go to ``namespace``. ``call_extender``: how extenders are asked.
+    those that name no namespace go to ``namespace``. ``call_extender``: how extenders are asked;
+    ``sampled``: from where on nodes are looked at.
     """
 
     cluster: Cluster
@@ -57,11 +59,12 @@ class Inquiry:
     written: dict[Owner, Manifest] = field(default_factory=dict)
     namespace: str | None = None
     call_extender: CallExtender | None = None
+    sampled: SampledFrom | None = None
 
     @cached_property
     def scheduler(self) -> Scheduler:
         """The one that all answers about the cluster are taken from."""
-        return Scheduler(self.cluster, self.call_extender)
+        return Scheduler(self.cluster, self.call_extender, self.sampled)
 
     def template(self, owner: Owner) -> Struct | None:
         """What makes the pods of a workload of the cluster, where the files hold that. Raises InputError."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
+from kschedctl.cli.option_groups.sampled import sampled_from
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.studies.parallel import Workers
-from kschedctl.studies.sampling import check_start
 
 INTERRUPTED = 130
 
@@ -23,16 +23,6 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
     if undecided:
         return UNDECIDED
     return SCHEDULES if good else DOES_NOT_SCHEDULE
-
-
-def sampled_from(sampling: bool, start_index: int | None) -> SampledFrom | None:
-    """Raises UsageError."""
-    if start_index is None:
-        return SampledFrom() if sampling else None
-    if not sampling:
-        raise UsageError("--start-index needs --sampling")
-    check_start(start_index)
-    return SampledFrom(start_index)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Elimination
+from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.simulation import Headroom, Spread
 from kschedctl.reports.unknown import UnknownKind
 
@@ -43,5 +44,6 @@ class Capacity(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"

@@ -6,6 +6,7 @@ The JSON Schema is ``kschedctl/reports/schemas/explanation.json``.
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.over_time.searches import SearchedNodes
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.remedies import Remedy
 from kschedctl.reports.unknown import UnknownKind
@@ -225,6 +226,7 @@ class Explanation(Document, frozen=True):
     has of each node what kube-scheduler's diagnosis says, also in their words (without a plugin); of each of them by
     URL ``extender_refusals`` has what it says of nodes, ``extender_scores`` what it adds to the total.
     ``preemption`` is before they have their say, ``post_filter`` after it.
+    ``searched``: how nodes were searched, where a part of them was; what fits is then among those.
     """
 
     pod: str
@@ -268,6 +270,7 @@ class Explanation(Document, frozen=True):
     extender_refusals: dict[str, dict[str, str]] = {}
     extender_scores: dict[str, dict[str, int]] = {}
     pod_group: PodGroupReport | None = None
+    searched: SearchedNodes | None = None
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.simulation import Spread, UnplacedPods
 from kschedctl.reports.unknown import UnknownKind
 
@@ -52,6 +53,7 @@ class Failures(Document, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     next: tuple[str, ...] = ()
+    search_start: SearchStart | None = None
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"

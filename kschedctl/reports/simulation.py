@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -118,6 +119,7 @@ class SimulationReport(Document, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     variation: Variation | None = None
+    search_start: SearchStart | None = None
     next: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.unknown import UnknownKind
 
@@ -96,6 +97,7 @@ class WhatIf(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"

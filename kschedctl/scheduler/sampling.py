@@ -83,9 +83,16 @@ class SampledFrom:
 
         Where the start is not known it is 0, and for other seeds elsewhere.
         """
-        start = int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start
         extended = any(extender.filter_verb or extender.prioritize_verb for extender in configuration.extenders)
-        return Sampling(configuration.percentage_of_nodes_to_score, start % max(nodes, 1), extended)
+        return Sampling(configuration.percentage_of_nodes_to_score, self.index(nodes, seed), extended)
+
+    def index(self, nodes: int, seed: int = 0) -> int:
+        """Where the first search begins, of so many nodes.
+
+        >>> [SampledFrom().index(1000, seed) for seed in range(3)], SampledFrom(1007).index(1000, 2)
+        ([0, 618, 236], 7)
+        """
+        return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)
 
 
 class Sampling:

@@ -27,6 +27,7 @@ from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.queueing.event_handlers import EventHandlers
 from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.registry import IN_TREE, in_tree
+from kschedctl.scheduler.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
 from kschedctl.scheduler.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
 from kschedctl.snapshot.fork import Fork
@@ -111,11 +112,14 @@ class Framework:
 class Scheduler:
     """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError.
 
-    ``call_extender``: how extenders are asked; without it they are not.
+    ``call_extender``: how extenders are asked; without it they are not. ``sampled``: from where on a part of the nodes
+    is looked at in cycles that stand for themselves, None: all are.
     """
 
-    def __init__(self, cluster: Cluster, call_extender: CallExtender | None = None) -> None:
-        self.cluster, self.call_extender = cluster, call_extender
+    def __init__(
+        self, cluster: Cluster, call_extender: CallExtender | None = None, sampled: SampledFrom | None = None
+    ) -> None:
+        self.cluster, self.call_extender, self.sampled = cluster, call_extender, sampled
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
         third_party: Mapping[str, Declaration] = (
             registered_plugins(other_builds=cluster.other_builds) if cluster.configuration else {}
@@ -189,6 +193,10 @@ class Scheduler:
             return framework, found
         found += unknowns(framework.plugins.values(), info, view)
         return framework.without(not_asked(found)), found
+
+    def sampling(self) -> Sampling | None:
+        """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""
+        return self.sampled.begin(self.configuration, len(self.view.nodes)) if self.sampled else None
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
         """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""

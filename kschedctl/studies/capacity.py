@@ -25,7 +25,7 @@ from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.shared_cluster import Scene, left_out
+from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
@@ -84,7 +84,9 @@ def capacity(
 
 def _report(scene: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = together(shape.unknown for shape in shapes)
-    return Capacity(seed, tuple(shapes), interrupted=interrupted, **left_out(scene.scheduler), **said(unknown))
+    start = searched(scene.sampling, len(scene.cluster.nodes), seed)
+    left = left_out(scene.scheduler)
+    return Capacity(seed, tuple(shapes), interrupted=interrupted, **start, **left, **said(unknown))
 
 
 def _over_runs(found: Sequence[ShapeCapacity]) -> ShapeCapacity:

@@ -26,7 +26,7 @@ from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
 from kschedctl.studies.settling import come_back
-from kschedctl.studies.shared_cluster import Scene, left_out
+from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
 
 STAYING = ("DaemonSet", "Node")
@@ -110,6 +110,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
         **left_out(simulation.scheduler),
+        **searched(scene.sampling, len(simulation.view.nodes), seed),
         **said(of_simulation(simulation, *draining.leans)),
         interrupted=simulation.interrupted,
     )

@@ -51,6 +51,7 @@ from kschedctl.studies.why.pod_group import in_group, pod_group_report
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
 from kschedctl.studies.why.reservations import devices_by_node, reservations, volumes_by_node
+from kschedctl.studies.why.searches import searched_nodes
 from kschedctl.studies.why.upstream_faults import upstream_faults
 
 PodReference = str | Mapping[str, Any] | Pod
@@ -158,8 +159,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
     if settled or framework is None:
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
     else:
-        cycle = run_cycle(framework, info, scheduler.view)
-        report = _document(cycle, scheduler, framework)
+        cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
+        report = replace(_document(cycle, scheduler, framework), searched=searched_nodes(cycle, scheduler.sampled))
         report = _with_unknown(
             in_group(report, pod_group_report(scheduler, framework, pod)), (*unknown, *cycle.consultation.unknown)
         )

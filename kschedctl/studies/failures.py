@@ -29,7 +29,7 @@ from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
 from kschedctl.studies.settling import run_on, victims
-from kschedctl.studies.shared_cluster import Scene, left_out
+from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
@@ -94,6 +94,7 @@ def failures(
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
         **left_out(scene.scheduler),
+        **searched(sampling, len(cluster.nodes), seed),
         **said(together(failure.unknown for failure in worst)),
         interrupted=results.interrupted,
         runs=runs,

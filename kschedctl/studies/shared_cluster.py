@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kschedctl.cluster import Cluster
+from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
@@ -28,6 +29,13 @@ class Scene:
             self.made["scheduler"] = Scheduler(self.cluster)
         found: Scheduler = self.made["scheduler"]
         return found
+
+
+def searched(sampling: SampledFrom | None, nodes: int, seed: int) -> dict[str, Any]:
+    """The field of a report that tells where the first search for nodes begins, if only a part is looked at."""
+    if sampling is None:
+        return {}
+    return {"search_start": SearchStart(sampling.index(nodes, seed), known=sampling.start is not None)}
 
 
 def left_out(*schedulers: Scheduler) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
 from kschedctl.studies.settling import come_back, victims
-from kschedctl.studies.shared_cluster import Scene, left_out
+from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
 
 
@@ -95,6 +95,7 @@ def run_scene(
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         assumed=tuple(scene.assumed),
         **left_out(scene.scheduler),
+        **searched(scene.sampling, len(names), seed),
         **said(of_simulation(simulation)),
         interrupted=simulation.interrupted,
     )

@@ -30,7 +30,7 @@ from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
 from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.studies.shared_cluster import left_out
+from kschedctl.studies.shared_cluster import left_out, searched
 from kschedctl.studies.simulate import deploy, prepare
 from kschedctl.studies.unknown import of_simulation, said, together
 
@@ -241,6 +241,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
         **left_out(*map(Scheduler, (before.cluster, after.cluster))),
+        **searched(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),
     )

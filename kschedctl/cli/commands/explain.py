@@ -16,6 +16,7 @@ from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
@@ -30,6 +31,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.pending import PendingPods
 from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.edits.cluster_edits import added
@@ -57,6 +59,7 @@ def explain(
     scope: Scope,
     view: View,
     extending: Extending,
+    sampled: Sampled,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -86,7 +89,7 @@ def explain(
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     with extending.calling() as call_extender:
-        question = _Question(source, scope, tuple(pods or ()), as_if, not no_remedies, call_extender)
+        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, sampled.sampled_from())
         return _ask(question, view, watch)
 
 
@@ -106,15 +109,16 @@ class _Question:
 
     source: Source
     scope: Scope
-    words: tuple[str, ...]
+    words: Sequence[str]
     as_if: dict[str, Any]
     remedies: bool
     call_extender: CallExtender | None
+    sampled: SampledFrom | None
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
         cluster = asking_for(inquiry.cluster, self.scope.scheduler_name)
-        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender)
+        inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled)
         scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
             return self._explained(

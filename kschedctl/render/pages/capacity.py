@@ -19,7 +19,13 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.explanation import eliminations_section
 from kschedctl.render.pages.over_runs import spread_text
-from kschedctl.render.pages.sections import headroom_section, interruption, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import (
+    headroom_section,
+    interruption,
+    left_out_lines,
+    not_known_lines,
+    search_lines,
+)
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
 from kschedctl.reports.unknown import doubt
 
@@ -39,6 +45,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
         *([only] if report.undecided else []),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *search_lines(report.search_start),
         *shapes,
     )
 

@@ -28,6 +28,7 @@ from kschedctl.render.pages.sections import (
     left_out_lines,
     next_section,
     not_known_lines,
+    search_lines,
     unplaced_section,
 )
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
@@ -49,6 +50,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         _verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *search_lines(report.search_start),
         *_lost(report.lost, style),
         *_blocked(report.blocked, style),
         *unplaced_section(report.unplaced, style),

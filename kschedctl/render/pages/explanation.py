@@ -30,6 +30,7 @@ from kschedctl.render.pages.sections import (
     ROOMY,
     left_out_lines,
     not_known_lines,
+    searched_lines,
     upstream_fault_lines,
 )
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
@@ -63,6 +64,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),
         *pod_group_section(report.pod_group, style),
         *_before_nodes(report),

@@ -22,6 +22,7 @@ from kschedctl.render.pages.sections import (
     left_out_lines,
     next_section,
     not_known_lines,
+    search_lines,
     unplaced_section,
 )
 from kschedctl.reports.failures import Failure, Failures
@@ -47,6 +48,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *_outside(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *search_lines(report.search_start),
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
         *next_section(report.next, REPLAYED),

@@ -15,11 +15,13 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    count,
     first_rows,
     names,
     paragraph,
     section,
 )
+from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
 from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
@@ -35,6 +37,23 @@ def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> P
         said = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
         told.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {said}"))
     return tuple(told)
+
+
+def search_lines(start: SearchStart | None) -> Page:
+    """A line that says where the search for nodes began, where only a part of them was looked at."""
+    if start is None:
+        return ()
+    whence = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
+    return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{whence}"),)
+
+
+def searched_lines(searched: SearchedNodes | None) -> Page:
+    """What was looked at for one pod, where not all nodes were."""
+    if searched is None:
+        return ()
+    looked_at = f"{searched.examined:,} of {count(searched.nodes, 'node')} looked at, {searched.found:,} fit"
+    rest = f"{looked_at}; the next search begins at node {searched.next:,}"
+    return (*search_lines(searched.start), paragraph(Marked("searched:", Tone.FAINT), rest))
 
 
 def upstream_fault_lines(faults: tuple[str, ...]) -> Page:

@@ -29,6 +29,7 @@ from kschedctl.render.pages.sections import (
     left_out_lines,
     next_section,
     not_known_lines,
+    search_lines,
     unplaced_section,
 )
 from kschedctl.reports.simulation import SimulationReport, WorkloadPlacement
@@ -41,6 +42,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *search_lines(report.search_start),
         *_workloads(report.workloads, style),
         *unplaced_section(report.pending, style),
         *evicted_section(report.evicted, style),

@@ -22,7 +22,13 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.over_runs import over_runs_section
-from kschedctl.render.pages.sections import interruption, left_out_lines, not_known_lines, unplaced_section
+from kschedctl.render.pages.sections import (
+    interruption,
+    left_out_lines,
+    not_known_lines,
+    search_lines,
+    unplaced_section,
+)
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, StepReport, WhatIf
@@ -45,6 +51,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *_summary(report),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *search_lines(report.search_start),
         *_steps(report.steps),
         *_changes(report.changes, style),
         *_messages(report.messages, style),

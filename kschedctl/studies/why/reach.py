@@ -45,6 +45,10 @@ class Obstacle(NamedTuple):
     looked_at: bool = True
 
 
+FOUND_BEFORE = "enough nodes that fit were found before"
+"""Why the search for nodes did not come to one; kube-scheduler says nothing of it."""
+
+
 def obstacles(cycle: Cycle) -> list[Obstacle]:
     """All that stands against nodes: what keeps them from being looked at, the plugins in order, and the extenders."""
     return [*_not_looked_at(cycle), *_filtered(cycle), *_extended(cycle)]
@@ -65,7 +69,8 @@ def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
         found = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in found if fact), None)
 
-    for reason in cycle.absent_status().reasons:
+    enough = cycle.search is not None and not outcome.narrowed_by
+    for reason in (FOUND_BEFORE,) if enough else cycle.absent_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
 
 
