@@ -25,12 +25,44 @@ class FailedPod(Document, frozen=True):
     rejectors: tuple[str, ...] = ()
 
 
+class GroupStatus(Document, frozen=True):
+    """What the cycle of a pod group comes to: code and message."""
+
+    code: str
+    message: str = ""
+
+
+class GroupCondition(Document, frozen=True):
+    """The condition that is written into a pod group's status."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+class TriedMember(Document, frozen=True):
+    """A pod of a group, after those before it. ``node``: where it fits, or with ``requires_preemption`` would; then
+    Permit says Success or Wait. ``feasible`` of the ``evaluated`` nodes fit.
+    """
+
+    pod: str
+    code: str
+    node: str = ""
+    feasible: int = 0
+    evaluated: int = 0
+    message: str = ""
+    permit: str = ""
+    requires_preemption: bool = False
+
+
 class QueueCycle(Document, frozen=True, omit_defaults=True):
     """One cycle. ``popped``: the pod that was next; ``bound``: pod -> node; ``victims`` are evicted.
 
     ``feasible``, ``evaluated``: how many nodes fitted and were looked at, of a single pod that was placed;
     ``batched``: its node had been left over by the pod before. ``nominations_cleared``: pods that lose the node that
-    they were promised.
+    they were promised. Of a pod group: its name, the ``order`` in which ``pods`` were tried, the ``status`` that this
+    came to, and the ``condition`` that is written, where that is a new one.
     """
 
     popped: str
@@ -41,6 +73,12 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     evaluated: int | None = None
     batched: bool = False
     nominations_cleared: tuple[str, ...] = ()
+    group: str = ""
+    order: tuple[str, ...] = ()
+    status: GroupStatus | None = None
+    waiting_on_preemption: bool = False
+    pods: tuple[TriedMember, ...] = ()
+    condition: GroupCondition | None = None
 
 
 class QueueRun(Document, frozen=True):

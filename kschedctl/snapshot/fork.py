@@ -32,6 +32,7 @@ class Fork:
     the last move to or from each node. ``nominations``, (M,) each: rows that were promised, and the positions of the
     pods that wait for them. ``preempting``: the pods, as ``namespace/name``, whose victims are being evicted.
     ``time_passes``: the present is later at each look; while it does not, ``arrivals`` tells who came to a node when.
+    ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
     ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
     """
 
@@ -43,6 +44,7 @@ class Fork:
         self.arrivals = Arrivals()
         self.time_passes = True
         self.touched = np.zeros(len(self.nodes), np.int64)
+        self.absent: Bools | None = None
         self.placement: Bools | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
@@ -210,6 +212,7 @@ class Fork:
         known = len(self.pods)
         self.pods = self.pods.with_more(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
+        self.absent = None if self.absent is None else np.append(self.absent, np.zeros(count, np.bool_))
         self._by_node = None
         return [Position(each) for each in range(known, known + count)]
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
 from kschedctl.reports import queue_run as reports
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.pod_groups.cycle import MemberResult
 from kschedctl.scheduler.queueing.closed_loop import closed_loop as cycles_of_closed_loop
+from kschedctl.scheduler.queueing.pod_groups import GroupRecord, QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.shared_cluster import left_out
@@ -26,7 +30,8 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     >>> run_queue(Cluster.from_objects([pod])).cycles[0].failed["shop/web"].message
     'no nodes available to schedule pods'
     """
-    loop = SchedulingLoop(Scheduler(cluster))
+    scheduler = Scheduler(cluster)
+    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     gated = _gated(loop)
     records = list(cycles_of_closed_loop(loop) if closed_loop else loop.open_loop())
@@ -63,6 +68,37 @@ def _cycle(loop: SchedulingLoop, record: CycleRecord) -> reports.QueueCycle:
         evaluated=single.evaluated if single else None,
         batched=single is not None and single.batched,
         nominations_cleared=tuple(map(key, record.cleared)),
+        **_of_group(loop, record.group),
+    )
+
+
+def _of_group(loop: SchedulingLoop, record: GroupRecord | None) -> dict[str, Any]:
+    """What a cycle tells of a pod group, nothing in the cycle of a single pod."""
+    if record is None:
+        return {}
+    key, result, condition = _keys(loop), record.result, record.condition
+    return {
+        "group": "/".join(record.key),
+        "order": tuple(map(key, record.order)),
+        "status": reports.GroupStatus(result.status.code, result.message),
+        "waiting_on_preemption": result.waiting_on_preemption,
+        "pods": tuple(_tried(loop, member) for member in result.members),
+        "condition": reports.GroupCondition(*condition) if condition else None,
+    }
+
+
+def _tried(loop: SchedulingLoop, member: MemberResult) -> reports.TriedMember:
+    """Upstream tells of a Permit that succeeded only for pods that need no preemption."""
+    waits = member.permit is not None and member.permit.code is Code.WAIT
+    return reports.TriedMember(
+        pod=_keys(loop)(member.position),
+        code=member.status.code,
+        node=loop.view.nodes.names[member.row] if member.row != NO_ROW else "",
+        feasible=member.feasible,
+        evaluated=member.evaluated,
+        message=", ".join(member.status.reasons),
+        permit=member.permit.code if member.permit and (member.placed or waits) else "",
+        requires_preemption=member.requires_preemption,
     )
 
 

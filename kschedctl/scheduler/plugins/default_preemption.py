@@ -20,25 +20,22 @@ from kschedctl.scheduler.extenders.preemption import call_extenders
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
-from kschedctl.scheduler.pod_groups.state import find_pod_group
+from kschedctl.scheduler.pod_groups.of_members import not_by_itself, preempting_as
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
 from kschedctl.scheduler.preemption.dry_run import dry_run
 from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
+GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
 DROPPED_MAY_HELP = ByVersion(
     "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
 )
-NO_GROUP = "pod group for pod not found"
-CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
-WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,10 @@ class DefaultPreemption(DeclaredPlugin):
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Holds a pod back while evictions for it are under way, which no snapshot shows, but a run of the queue."""
-        return Status(Code.UNRESOLVABLE, (UNDER_WAY,)) if info.pod.key in view.preempting else SUCCESS
+        if preempting_as(info.pod, self.workload_aware) not in view.preempting:
+            return SUCCESS
+        grouped = self.workload_aware and info.spec.scheduling_group is not None
+        return Status(Code.UNRESOLVABLE, (GROUP_UNDER_WAY if grouped else UNDER_WAY,))
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         found = self.before_extenders(cycle)
@@ -113,7 +113,8 @@ class DefaultPreemption(DeclaredPlugin):
 
     def before_extenders(self, cycle: Cycle) -> PostFilterResult:
         """The answer if there were no extenders."""
-        why = self._not_for_members(cycle) or _not_eligible(cycle)
+        pod, view = cycle.info.pod, cycle.view
+        why = not_by_itself(pod, view, self.topology_aware, self.workload_aware) or _not_eligible(cycle)
         if why:
             status = Status(Code.UNSCHEDULABLE, (f"preemption: {why}",))
             return PostFilterResult(status, report=Preemption(eligible=False, why=why))
@@ -138,15 +139,6 @@ class DefaultPreemption(DeclaredPlugin):
             return PostFilterResult(Status(Code.ERROR, (f"preemption: {aggregate(errors)}",)), report=report)
         message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (message,)), report=report)
-
-    def _not_for_members(self, cycle: Cycle) -> str:
-        """Why no room is made for this pod by itself: its group is tried in placements, or preempts as a whole."""
-        key = group_key(cycle.info.pod)
-        if key is not None and self.topology_aware:
-            group = find_pod_group(cycle.view, key)
-            if group is None or group.spec.scheduling_constraints is not None:
-                return NO_GROUP if group is None else CONSTRAINED
-        return WORKLOAD_AWARE if key is not None and self.workload_aware else ""
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100

@@ -38,6 +38,7 @@ from kschedctl.snapshot.pods import GroupKey
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
 WAITING = "pod group is waiting for preemption to complete"
 NO_PLACEMENTS = "no feasible placements found"
+SEVERAL_SCHEDULERS = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "{}" and "{}"'
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 NO_FIT = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP,))
 """As upstream's: its first reason is the error that it carries."""

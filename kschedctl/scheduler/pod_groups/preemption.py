@@ -139,11 +139,11 @@ def _groups_disrupted_together(view: Fork) -> dict[GroupKey, int]:
 
 
 def _by_node(view: Fork, priority: int, together: Mapping[GroupKey, int]) -> list[Position]:
-    """Those that have a node and go, node after node; on each those that were bound come before those assumed."""
+    """Those that have a node and go, node after node, on each as they came there."""
     goes = (view.pods.priority < priority)[view.pods.info]
     for key, of_group in together.items():
         goes[view.pods.by_group.get(key, NO_MEMBERS)] = of_group < priority
     placed = np.flatnonzero(goes & (view.node >= 0))
-    assumed = view.snapshot.node[placed] < 0
-    positions: list[Position] = placed[np.lexsort((placed, assumed, view.node[placed]))].tolist()
+    came = view.arrivals.order(placed, view.node, view.snapshot.node)
+    positions: list[Position] = placed[np.lexsort((came, view.node[placed]))].tolist()
     return positions

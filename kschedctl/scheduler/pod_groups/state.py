@@ -38,6 +38,8 @@ def find_pod_group(view: Fork, key: GroupKey) -> PodGroup | None:
 def state_of(view: Fork, key: GroupKey) -> PodGroupState:
     """As things are now. Pods without a node that no profile serves are not known to the scheduler."""
     positions = view.pods.by_group.get(key, NO_MEMBERS)
+    if view.absent is not None:
+        positions = positions[~view.absent[positions]]
     scheduled = (view.node[positions] >= 0) | _bound_elsewhere(view, positions)
     waiting = positions[~scheduled]
     served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]

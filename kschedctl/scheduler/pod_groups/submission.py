@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.pod_groups.cycle import UNSCHEDULABLE_GROUP, GroupResult, MemberResult
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors
@@ -71,8 +72,20 @@ def _nominated(member: MemberResult, view: Fork) -> Row | None:
     return None if member.nominated is None else Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
+def written_condition(result: GroupResult, group: PodGroup | None) -> PodGroupCondition | None:
+    """What is written, if that is something new; a group that was scheduled once stays so, whatever comes later."""
+    if group is None:
+        return None
+    found = condition_of(result)
+    before = next((each for each in group.status.conditions if each.type == found.type), None)
+    if before is None:
+        return found
+    same = (before.status, before.reason, before.message) == (found.status, found.reason, found.message)
+    return None if same or (before.status == "True" and found.status != "True") else found
+
+
 def condition_of(result: GroupResult) -> PodGroupCondition:
-    """What is written; a group that was scheduled once stays so, whatever becomes of pods that come later."""
+    """What the scheduler says of the group."""
     if result.placed:
         return PodGroupCondition(SCHEDULED_CONDITION, "True", "Scheduled", result.message)
     reason = "Unschedulable" if result.status.rejected else "SchedulerError"

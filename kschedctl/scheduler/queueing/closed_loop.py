@@ -34,7 +34,7 @@ def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
         old = loop.object(position)
         _changed(loop, position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
         loop.queue.delete(position)
-    for position in _by_name(loop, record.victims):
+    for position in _by_name(loop, dict.fromkeys(record.victims)):
         loop.simulation.take_down([position])
         _changed(loop, position, None)
 
@@ -58,6 +58,8 @@ def _changed(loop: SchedulingLoop, position: Position, new: Pod | None) -> None:
     change = ChangedObject(POD, loop.object(position), new)
     if new is not None:
         loop.replace(position, new)
+    elif loop.view.absent is not None:
+        loop.view.absent[position] = True
     for occurrence in loop.scheduler.event_handlers.occurrences(change):
         if occurrence.itself:
             loop.queue.update(position, occurrence)

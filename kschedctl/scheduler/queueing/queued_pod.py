@@ -21,15 +21,17 @@ NANOSECONDS = 10**9
 class QueuedPod:
     """A pod that waits, or is being tried.
 
-    ``timestamp``: when it entered the queue last; ``attempts``: how often it was popped; ``unschedulable_count`` and
-    ``consecutive_errors`` decide how long it backs off. ``rejectors`` refused it; ``gating_plugin`` is one of them,
-    whose PreEnqueue keeps the pod from being tried. ``signature``: equal for pods that would get the same answers, None
-    where that is not known. ``flushed``: it is tried again since it had waited for so long.
+    ``timestamp``: when it entered the queue last; ``initial_attempt``: when it could be tried for the first time, 0
+    until then; ``attempts``: how often it was popped; ``unschedulable_count`` and ``consecutive_errors`` decide how
+    long it backs off. ``rejectors`` refused it; ``gating_plugin`` is one of them, whose PreEnqueue keeps the pod from
+    being tried. ``signature``: equal for pods that would get the same answers, None where that is not known.
+    ``flushed``: it is tried again since it had waited for so long.
     """
 
     position: Position
     priority: int
     timestamp: int = 0
+    initial_attempt: int = 0
     attempts: int = 0
     unschedulable_count: int = 0
     consecutive_errors: int = 0

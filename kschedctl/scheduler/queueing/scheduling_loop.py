@@ -109,7 +109,9 @@ class SchedulingLoop:
         """
         groups = self.scheduler.gates.enabled("GangScheduling")
         chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
+        absent = self.view.absent = chosen.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
         for position in positions_of(chosen):
+            absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.framework(position) is not None:
                 self.queue.add(QueuedPod(position, info.priority, signature=self.sign(info)))
@@ -161,8 +163,8 @@ class SchedulingLoop:
 
     def fail(self, pod: QueuedPod, failure: Failed, record: CycleRecord) -> None:
         """Put a pod back that was not placed; upstream's handleSchedulingFailure."""
-        record.failed[pod.position] = failure
         self.queue.add_unschedulable(pod, failure.rejectors)
+        record.failed[pod.position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
         if failure.nominated is not None:
             self.view.nominate(pod.position, failure.nominated)
 
@@ -175,7 +177,7 @@ class SchedulingLoop:
         nominated = self._nominated(outcome)
         if nominated is not None and nominated != NO_ROW:
             record.victims = self._victims(outcome, nominated)
-            record.cleared = self._less_urgent(nominated, popped.priority) if record.victims else ()
+            record.cleared = self.less_urgent(nominated, popped.priority) if record.victims else ()
         if record.victims and self.scheduler.gates.enabled("SchedulerAsyncPreemption"):
             self.view.preempting.add(self.view.pods.objects[popped.position].key)
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
@@ -196,7 +198,7 @@ class SchedulingLoop:
                 return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
         return ()
 
-    def _less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
+    def less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
         """The pods of lower priority that were promised a node, by their object."""
         rows, positions = self.view.nominations
         here = [Position(p) for p in positions[rows == row].tolist()]

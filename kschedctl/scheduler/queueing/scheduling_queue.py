@@ -212,6 +212,7 @@ class SchedulingQueue:
         if not checked and self._held_back(pod):
             return False
         self.unschedulable.pop(pod.position, None)
+        pod.initial_attempt = pod.initial_attempt or self.clock.now()
         self.active.add(pod)
         return True
 

@@ -24,7 +24,6 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
 
 Bind = Callable[[Position, Row, Mapping[str, PreFilterResult]], None]
-SEVERAL_SCHEDULERS = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "{}" and "{}"'
 
 
 class PlacedMember(NamedTuple):

@@ -25,6 +25,7 @@ from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
@@ -32,7 +33,7 @@ from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, 
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation.gangs import NOT_PLACED, SEVERAL_SCHEDULERS, GangAttempt, Gangs
+from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey

@@ -1,0 +1,155 @@
+"""Pod groups in the queue: when one of its pods is popped, all that wait are taken with it, and tried together.
+
+Upstream: ScheduleOne in pkg/scheduler/schedule_one.go, podGroupInfoForPod and submitPodGroupAlgorithmResult in
+pkg/scheduler/schedule_one_podgroup.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kschedctl.api.arrays import Position
+from kschedctl.scheduler.framework import Code, Status
+from kschedctl.scheduler.permit import run_permit
+from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS, GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.of_members import preempting_as
+from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
+from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.pod_groups.submission import (
+    MemberFailure,
+    PodGroupCondition,
+    bound_members,
+    failed_members,
+    written_condition,
+)
+from kschedctl.scheduler.queueing.queued_pod import QueuedPod
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Failed, SchedulingLoop
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.pods import GroupKey, group_key
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays."""
+
+    key: GroupKey
+    order: tuple[Position, ...]
+    result: GroupResult
+    condition: PodGroupCondition | None
+
+
+class QueuedPodGroups:
+    """The pod groups of a scheduler's cluster; none without the gate."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        gates = scheduler.gates
+        self._scheduler, self._on = scheduler, gates.enabled("GenericWorkload")
+        self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
+        self.workload_aware = gates.enabled("WorkloadAwarePreemption")
+
+    @cached_property
+    def members(self) -> frozenset[Position]:
+        groups = self._scheduler.view.pods.by_group.values() if self._on else ()
+        return frozenset(Position(position) for positions in groups for position in positions.tolist())
+
+    def schedule(self, loop: SchedulingLoop, popped: QueuedPod) -> CycleRecord:
+        key = group_key(loop.object(popped.position))
+        assert key is not None
+        queued = sorted(_taken(loop, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
+        record = CycleRecord(popped.position)
+        if queued:
+            attempt = _Attempt(loop, key, queued, record)
+            attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+        return record
+
+
+def _taken(loop: SchedulingLoop, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
+    """The pods of the group that can be tried now; those that are leaving are not."""
+    waiting = [Position(position) for position in state_of(loop.view, key).unscheduled.tolist()]
+    others = (loop.queue.pop_specific(position) for position in waiting if position != popped.position)
+    for pod in (popped, *others):
+        if pod is not None and loop.info(pod.position).terminating:
+            loop.queue.done(pod.position)
+        elif pod is not None:
+            yield pod
+
+
+class _Attempt:
+    """One cycle of a group, from the pods that were taken to the record of it."""
+
+    def __init__(self, loop: SchedulingLoop, key: GroupKey, queued: Sequence[QueuedPod], record: CycleRecord) -> None:
+        self.loop, self.key, self.queued, self.record = loop, key, queued, record
+        self.order = [pod.position for pod in queued]
+
+    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResult | None:
+        """What trying them comes to; None where they are not tried, as they are of several schedulers."""
+        framework = self._framework()
+        if framework is None:
+            return None
+        infos = {position: self.loop.info(position) for position in self.order}
+        cycle = PodGroupCycle(framework, self.loop.view, self.key, self.order, infos, topology_aware)
+        result = cycle.run()
+        if workload_aware and result.status.code is Code.UNSCHEDULABLE:
+            return preempt_for_group(cycle, result)
+        return result
+
+    def submit(self, result: GroupResult | None) -> None:
+        """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile."""
+        if result is None:
+            names = dict.fromkeys(self.loop.info(position).spec.scheduler_name for position in self.order)
+            result = GroupResult(Status(Code.ERROR, (SEVERAL_SCHEDULERS.format(*names),)))
+            condition = None
+        else:
+            condition = written_condition(result, find_pod_group(self.loop.view, self.key))
+        self.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
+        self._evict(result)
+        bound, failed = bound_members(result), failed_members(result, self.order, self.loop.view)
+        for pod in self.queued:
+            if pod.position in bound:
+                self.loop.assume(pod.position, bound[pod.position])
+                self.record.bound[pod.position] = bound[pod.position]
+                self._wait_for_others(pod.position)
+            else:
+                self._fail(pod, failed[pod.position])
+
+    def _fail(self, pod: QueuedPod, failure: MemberFailure) -> None:
+        found = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
+        self.loop.fail(pod, found, self.record)
+
+    def _framework(self) -> Framework | None:
+        """The profile of all of them."""
+        names = {self.loop.info(position).spec.scheduler_name for position in self.order}
+        return self.loop.framework(self.order[0]) if len(names) == 1 else None
+
+    def _wait_for_others(self, position: Position) -> None:
+        """A pod that Permit lets wait has those tried again that have no node."""
+        framework, view = self._framework(), self.loop.view
+        assert framework is not None
+        permit = run_permit(framework, self.loop.info(position), view, int(view.node[position])).status
+        if permit.code is Code.WAIT:
+            self.loop.queue.activate(map(Position, state_of(view, self.key).unscheduled.tolist()))
+
+    def _evict(self, result: GroupResult) -> None:
+        """Each member evicts for itself, also whom another evicts as well."""
+        for member in result.members:
+            if victims := self._staying(member.victims):
+                self.record.victims += victims
+                info = self.loop.info(member.position)
+                self.record.cleared += self.loop.less_urgent(member.row, info.priority)
+                self._hold_back(member.position)
+        if victims := self._staying(result.victims):
+            self.record.victims += victims
+            self._hold_back(self.order[0])
+
+    def _staying(self, victims: Sequence[Position]) -> tuple[Position, ...]:
+        """Those that are not leaving already."""
+        return tuple(victim for victim in victims if not self.loop.info(victim).terminating)
+
+    def _hold_back(self, position: Position) -> None:
+        """The pod, or with workload-aware preemption its group, is not tried while victims are being evicted."""
+        gates = self.loop.scheduler.gates
+        if gates.enabled("SchedulerAsyncPreemption"):
+            pod = self.loop.object(position)
+            self.loop.view.preempting.add(preempting_as(pod, gates.enabled("WorkloadAwarePreemption")))
