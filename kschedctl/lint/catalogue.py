@@ -30,7 +30,9 @@ from kschedctl.lint.rules import (
     taints,
     tolerations,
 )
+from kschedctl.lint.rules.admission import quotas
 from kschedctl.lint.rules.api import immutable, refused, versions
+from kschedctl.lint.rules.meant import node_labels, references
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import World
 
@@ -39,12 +41,13 @@ FAMILIES = {
     "Priority": (priority_classes, priority_use, preemption),
     "Topology spread": (spread_fields, spread_label_keys, spread_cluster, spread_domains, spread_circumstances),
     "Affinity": (affinity, affinity_cluster),
-    "Node selection": (node_selection, node_pools),
+    "Node selection": (node_selection, node_labels, node_pools),
     "Taints and tolerations": (tolerations, taints),
     "Disruption budgets and drains": (budgets, budget_selectors, drains),
-    "Requests and capacity": (requests, room, room_now),
+    "Requests and capacity": (requests, quotas, room, room_now),
     "Volumes, host ports, labels": (storage, claims),
     "Schedulers, gates, gangs, devices": (special,),
+    "Names that nothing has": (references,),
 }
 """Heading -> the modules of its rules."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.api.objects import SelectorRequirement, Struct, Taint
+from kschedctl.api.objects import Resources, SelectorRequirement, Struct, Taint
 
 Scalar = str | int | float | bool
 
@@ -71,10 +71,32 @@ class ScopeSelector(Struct, frozen=True):
 
 class ResourceQuotaSpec(Struct, frozen=True):
     scope_selector: ScopeSelector = ScopeSelector()
+    scopes: tuple[str, ...] = ()
+    hard: dict[str, Scalar] = msgspec.field(default_factory=dict)
 
 
 class ResourceQuota(Struct, frozen=True):
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
+
+
+class LimitRangeItem(Struct, frozen=True):
+    type: str = ""
+    max: Resources = msgspec.field(default_factory=dict)
+    min: Resources = msgspec.field(default_factory=dict)
+    default: Resources = msgspec.field(default_factory=dict)
+    default_request: Resources = msgspec.field(default_factory=dict)
+
+
+class LimitRangeSpec(Struct, frozen=True):
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Struct, frozen=True):
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+    @property
+    def of_containers(self) -> list[LimitRangeItem]:
+        return [item for item in self.spec.limits if item.type == "Container"]
 
 
 class PoolRequirement(Struct, frozen=True):
@@ -120,6 +142,7 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
     "ScaledObject": ("keda.sh", ScaledObject),
     "HorizontalPodAutoscaler": ("autoscaling", HorizontalPodAutoscaler),
     "ResourceQuota": ("", ResourceQuota),
+    "LimitRange": ("", LimitRange),
     "NodePool": ("karpenter.sh", NodePool),
 }
 

@@ -95,10 +95,11 @@ def may_own_in(subject: Subject, namespace: str) -> bool:
 def custom_workloads(subject: Subject) -> Iterator[Workload]:
     """The workloads that a custom resource holds; what only looks like a pod is left out."""
     group = group_of(subject)
-    if not _is_custom(group) or not isinstance(subject.document.get("spec"), Mapping):
+    spec = subject.document.get("spec")
+    if not _is_custom(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return
     known = group in _KNOWN_GROUPS or group.endswith(_ELASTIC)
-    for found in (*_pod_templates(subject.document["spec"]), *_pods_without_template(subject, group)):
+    for found in (*_pod_templates(spec), *_pods_without_template(subject, group)):
         written = {"metadata": without_nulls(found.metadata), "spec": without_nulls(found.spec)}
         try:
             typed = typed_at((), written, api.PodTemplateSpec)

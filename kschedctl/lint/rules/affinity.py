@@ -1,4 +1,4 @@
-"""Affinity to other pods, and against them: visible in the manifest alone."""
+"""Affinity to other pods, and against them, as host ports are too: visible in the manifest alone."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ def no_host_anti_affinity(world: World) -> Iterator[Problem]:
             continue
         field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
         yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
+
+
+def one_a_node(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        serving = workload.serving and not workload.spec.host_network
+        ports = [
+            (("containers", i, "ports", j, "hostPort"), port.host_port)
+            for i, container in enumerate(workload.spec.containers if serving else ())
+            for j, port in enumerate(container.ports)
+            if port.host_port
+        ]
+        if ports:
+            path, number = ports[0]
+            message = f"a node has port {number} once: {workload.range} replicas need as many nodes"
+            yield workload.problem(path, message + ", an update one more" * (workload.surge()[0] > 0))
 
 
 def null_selector(world: World) -> Iterator[Problem]:
@@ -106,6 +121,15 @@ RULES = (
         why="A spread over zones alone allows all replicas of a zone on one node.",
         fix="Add a spread constraint or an anti-affinity term over kubernetes.io/hostname",
         source=doc.AFFINITY,
+    ),
+    Rule(
+        "hp-one-a-node",
+        NOTE,
+        one_a_node,
+        summary="Several replicas with a port of the node",
+        why="Each node has a port once: replicas that find no other node stay Pending.",
+        fix="Use a Service, or a DaemonSet",
+        source="pkg/scheduler/framework/plugins/nodeports (v1.36)",
     ),
     Rule(
         "af-null-selector",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.budgets import covered
-from kschedctl.lint.subject import Problem
+from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import Workload, compiled
 from kschedctl.lint.world import Item, World
 
@@ -33,10 +34,33 @@ def selects_nothing(world: World) -> Iterator[Problem]:
             continue
         if not world.all_known("Pod") or not world.whole or world.others_own((namespace,)):
             continue
+        if subject.namespace and (others := _elsewhere(world, subject, selector)):
+            message = f'"{selector}" selects {others[0].subject}, but a budget counts in its own namespace only'
+            yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
+            continue
         if world.cluster is None and not world.by_namespace.get(namespace):
             continue
         if world.cluster is None or not world.facts.view.pods.matching(selector, frozenset((namespace,))).any():
             yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
+
+
+def _elsewhere(world: World, subject: Subject, selector: Selector) -> list[Workload]:
+    """The workloads of other namespaces that a selector matches, if it says more than "all"."""
+    if world.cluster is not None or not selector.requirements:
+        return []
+    return [
+        found
+        for namespace in world.by_namespace
+        for found in world.selected_beside(subject, namespace, selector)
+        if found.subject.namespace
+    ]
+
+
+def whole_namespace(world: World) -> Iterator[Problem]:
+    for subject, budget, workloads in covered(world):
+        if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
+            message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
+            yield subject.problem(("spec", "selector"), message)
 
 
 def missing(world: World) -> Iterator[Problem]:
@@ -84,6 +108,15 @@ RULES = (
         summary="Budget that selects no pods",
         why="It protects nothing. Checked against the cluster, or where the manifests have workloads in its namespace.",
         fix="Make the selector match the labels of the pod template",
+        source=doc.BUDGETS,
+    ),
+    Rule(
+        "pdb-whole-namespace",
+        WARNING,
+        whole_namespace,
+        summary="One budget for all pods of a namespace",
+        why="The pods of all workloads, Jobs included, are counted together: one workload may lose all of its own.",
+        fix="Give each workload a budget of its own",
         source=doc.BUDGETS,
     ),
     Rule(

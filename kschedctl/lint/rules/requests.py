@@ -21,6 +21,10 @@ NEEDED = (CPU, MEMORY)
 IN_BYTES = (MEMORY, EPHEMERAL_STORAGE)
 LEAST_BYTES = 64 << 10
 """Of which nothing runs."""
+_TO_AN_END = ("Job", "Workflow", "Training", "Analysis", "Experiment")
+"""In the names of kinds whose pods run to an end."""
+_WITH_REQUESTS = ".k8s.elastic.co"
+"""Groups whose operators give containers requests where a template has none."""
 MANY_CPUS, LEAST_BYTES_PER_CPU = 50, 32 << 20
 """So many cores with so little memory each are none."""
 
@@ -40,10 +44,12 @@ def missing_in_jobs(world: World) -> Iterator[Problem]:
 def _ends(workload: Workload) -> bool:
     """Whether its pods run to an end, or are nobody's."""
     kind = workload.subject.kind
-    return kind in ("Pod", "PodTemplate") or any(word in kind for word in ("Job", "Workflow", "Training"))
+    return kind in ("Pod", "PodTemplate") or any(word in kind for word in _TO_AN_END)
 
 
 def _missing(workload: Workload) -> Iterator[Problem]:
+    if workload.kind.endswith(_WITH_REQUESTS):
+        return
     pod_level = workload.spec.resources
     given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
     beside = [c if c.restart_policy == "Always" else None for c in workload.spec.init_containers]

@@ -36,6 +36,7 @@ DEPRECATED = {
     BETA_ZONE: ZONE,
     BETA_REGION: REGION,
 }
+MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -104,9 +105,12 @@ def _host_port(workload: Workload) -> Path | None:
 
 def deprecated_labels(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        for path, key in _keys(workload):
+        for path, key in node_label_keys(workload):
             if key in DEPRECATED:
                 yield workload.problem(path, f"{key} is deprecated", f"Write {DEPRECATED[key]}")
+            elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
+                message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
+                yield workload.problem(path, message, f"Write {CONTROL_PLANE}")
     for subject, volume in world.linted("PersistentVolume"):
         required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
         for i, term in enumerate(required.node_selector_terms if required else ()):
@@ -125,7 +129,7 @@ def deprecated_labels(world: World) -> Iterator[Problem]:
                     yield subject.problem(at, f"{expression.key} is deprecated", f"Write {DEPRECATED[expression.key]}")
 
 
-def _keys(workload: Workload) -> Iterator[tuple[Path, str]]:
+def node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
     """Every label of nodes that a pod's spec names."""
     spec = workload.spec
     for key in spec.node_selector:

@@ -9,7 +9,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.tolerations import HARD_EFFECTS, tolerates
 from kschedctl.api.validation.tolerations import toleration_seconds
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.workload import Workload
 from kschedctl.lint.world import World
@@ -58,6 +58,16 @@ def no_execute_forever(world: World) -> Iterator[Problem]:
                 yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT)
 
 
+def empty_value(world: World) -> Iterator[Problem]:
+    for workload in world.workloads:
+        for i, toleration in enumerate(workload.spec.tolerations):
+            named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
+            equal = toleration.operator in (None, "", "Equal") and not toleration.value
+            if named and equal and not toleration.key.startswith("node."):
+                message = f"tolerates {toleration.key} where the taint has no value, and with no other"
+                yield workload.problem(("tolerations", i), message)
+
+
 def seconds_on_no_schedule(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
         for i, toleration in enumerate(workload.spec.tolerations):
@@ -82,6 +92,15 @@ RULES = (
         why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
         fix="Set tolerationSeconds, 300 is what pods get by default",
         source=f"{doc.TAINTS}#taint-based-evictions",
+    ),
+    Rule(
+        "tt-empty-value",
+        NOTE,
+        empty_value,
+        summary="A toleration without a value, and without operator: Exists",
+        why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
+        fix="Set operator: Exists, or the value of the taint",
+        source=doc.TAINTS,
     ),
     Rule(
         "tt-seconds-on-noschedule",

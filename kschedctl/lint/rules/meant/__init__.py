@@ -1,0 +1,1 @@
+"""Rules that see, without a cluster, that another name was meant."""
