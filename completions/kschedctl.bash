@@ -34,8 +34,8 @@ _kschedctl() {
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|remedies/--color|wakes/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
-        explain/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--record-extenders|simulate/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--extender-answers|simulate/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
         remedies/--max-changes) COMPREPLY=(); return ;;
         remedies/--by) COMPREPLY=(); return ;;
@@ -83,7 +83,7 @@ _kschedctl() {
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
         config/*) COMPREPLY=($(compgen -W 'check view' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
+        simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
         simulate/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         capacity/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

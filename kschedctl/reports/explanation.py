@@ -222,10 +222,11 @@ class Explanation(Document, frozen=True):
     about the pod by itself.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
     ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
-    the URLs of the configuration's extenders as they are called; ``calls``: what those were asked; then ``diagnosis``
-    has of each node what kube-scheduler's diagnosis says, also in their words (without a plugin); of each of them by
-    URL ``extender_refusals`` has what it says of nodes, ``extender_scores`` what it adds to the total.
-    ``preemption`` is before they have their say, ``post_filter`` after it.
+    the URLs of the configuration's extenders as they are called; ``binder``: that of the one which would bind the pod
+    in the scheduler's stead, and is never asked to; ``calls``: what they were asked. Then ``diagnosis`` has of nodes
+    what kube-scheduler's diagnosis says, also in their words (without a plugin); by URL ``extender_refusals`` has what
+    each says of nodes, ``extender_scores`` what it adds to the total. ``preemption`` is before they have their say,
+    ``post_filter`` after it.
     ``searched``: how nodes were searched, where a part of them was; what fits is then among those.
     """
 
@@ -266,6 +267,7 @@ class Explanation(Document, frozen=True):
     extender_order: tuple[str, ...] = ()
     calls: tuple[ExtenderCallReport, ...] = ()
     diagnosis: dict[str, FirstFailReport] = {}
+    binder: str = ""
     extender_errors: tuple[ExtenderErrorReport, ...] = ()
     extender_refusals: dict[str, dict[str, str]] = {}
     extender_scores: dict[str, dict[str, int]] = {}

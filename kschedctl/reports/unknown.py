@@ -29,8 +29,8 @@ SUBJECTS: Mapping[str, str] = {
 class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
     """A kind of which objects may exist that were not read: ``why`` goes on from its plural.
 
-    ``affects``: the most of the answer that it could change: ``verdict``, ``message``, ``scores``, ``victims`` or, of
-    pods that run, their ``replacement``; what lint finds: ``findings``.
+    ``affects``: the most of the answer that it could change: ``verdict``, ``message``, ``scores``, ``victims``, which
+    ``remedies`` work or, of pods that run, their ``replacement``; what lint finds: ``findings``.
     """
 
     kind: str

@@ -173,7 +173,7 @@ class Scheduler:
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.refusing_plugins if framework else ()
-            self._registrations[scheduler_name] = Registrations(plugins, self.gates)
+            self._registrations[scheduler_name] = Registrations(plugins, self.gates, extended=bool(self.extenders))
         return self._registrations[scheduler_name]
 
     @cached_property

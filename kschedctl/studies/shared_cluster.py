@@ -7,6 +7,7 @@ from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
@@ -14,10 +15,14 @@ from kschedctl.studies.explain import not_replayed
 
 @dataclass(eq=False)
 class Scene:
-    """``sampling``: look at as many nodes as the scheduler does. What is made of it stays behind when it travels."""
+    """``sampling``: look at as many nodes as the scheduler does. What is made of it stays behind when it travels.
+
+    ``call_extender``: how extenders are asked, where they are.
+    """
 
     cluster: Cluster
     sampling: SampledFrom | None = None
+    call_extender: CallExtender | None = None
     made: dict[str, Any] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -26,7 +31,7 @@ class Scene:
     @property
     def scheduler(self) -> Scheduler:
         if "scheduler" not in self.made:
-            self.made["scheduler"] = Scheduler(self.cluster)
+            self.made["scheduler"] = Scheduler(self.cluster, self.call_extender)
         found: Scheduler = self.made["scheduler"]
         return found
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
@@ -25,6 +26,8 @@ from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes
 from kschedctl.studies.settling import come_back, victims
 from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
+
+EXTENDERS_KNOW = "extenders answer for the cluster as they know it, without the pods that were placed here"
 
 
 @dataclass(eq=False)
@@ -49,6 +52,7 @@ def simulate(
     sampling: SampledFrom | None = None,
     rollout: bool = False,
     pending: bool = False,
+    call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> reports.SimulationReport:
@@ -56,9 +60,13 @@ def simulate(
 
     ``seed`` decides ties, ``runs`` tries as many seeds from there on; with ``sampling`` the scheduler looks at as many
     nodes as it really would; with ``rollout`` new versions replace old ones as their controllers do it; with
-    ``pending`` the cluster's pending pods take part. Raises InputError, ConfigurationError.
+    ``pending`` the cluster's pending pods take part. ``call_extender``: as for explain; then one process does it all.
+    Raises InputError, ConfigurationError.
     """
     scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
+    if call_extender is not None and cluster.configuration and cluster.configuration.get("extenders"):
+        scene.call_extender, workers = call_extender, ALONE
+        scene.assumed = [*scene.assumed, EXTENDERS_KNOW]
     if runs == 1:
         return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
     results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)

@@ -11,7 +11,8 @@ from kschedctl.scheduler.leaning import EVERYTHING, Effect, Lean, Unknown
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 VERDICT, MESSAGE, SCORES, VICTIMS, REPLACEMENT = "verdict", "message", "scores", "victims", "replacement"
-WEIGHT = {affects: weight for weight, affects in enumerate((REPLACEMENT, VICTIMS, SCORES, MESSAGE, VERDICT))}
+REMEDIES = "remedies"
+WEIGHT = {affects: weight for weight, affects in enumerate((REPLACEMENT, REMEDIES, VICTIMS, SCORES, MESSAGE, VERDICT))}
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,

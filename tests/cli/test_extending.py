@@ -83,3 +83,16 @@ def test_words_of_an_extender_are_shown_harmless(run: Run, cluster: str, tmp_pat
         found = run("explain", "web", "-f", cluster, "--config", config(tmp_path, server.url), "--call-extenders")
     assert found.code == 1
     assert "\x1b" not in found.out
+
+
+def test_simulations_are_replayed_from_what_was_recorded(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
+    said = str(tmp_path / "said.json")
+    manifest = write({**pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
+    with extender(script=SCRIPT) as server:
+        common = ["simulate", "-f", cluster, "-f", manifest, "--config", config(tmp_path, server.url), "--pending"]
+        asked = run(*common, "--call-extenders", "--record-extenders", said)
+    again = run(*common, "--extender-answers", said)
+    assert asked.code == 0
+    assert "extenders answer for the cluster as they know it" in " ".join(asked.out.split())
+    assert again == asked
+    assert run(*common).code == 5

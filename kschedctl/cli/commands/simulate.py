@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import again
@@ -25,6 +26,7 @@ EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",
     "kschedctl simulate -f web.yaml --rollout",
     "kschedctl simulate -f state.json -f web.yaml --runs 20",
+    "kschedctl simulate -f web.yaml --call-extenders",
 )
 
 
@@ -34,6 +36,7 @@ def simulate(
     source: Source,
     run: RunOptions,
     result: Output,
+    extending: Extending,
     namespace: Namespace = None,
     rollout: Annotated[
         bool,
@@ -60,7 +63,8 @@ def simulate(
             )
         return replace(report, next=tuple(_next(report, application.source, namespace)))
 
-    return answer(run, result, applications, ask, _all_scheduled)
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, applications, ask, _all_scheduled)
 
 
 def _all_scheduled(report: SimulationReport) -> bool:

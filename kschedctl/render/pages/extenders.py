@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Stack, Style, Table, Tone, count, section
+from kschedctl.render.page import Cell, Column, Marked, Page, Stack, Style, Table, Tone, count, paragraph, section
 from kschedctl.reports.explanation import Explanation, ExtenderCallReport
 
 NAMED = 3
 
 
 def extenders_section(report: Explanation, style: Style) -> Page:
-    """A row for each call, in order."""
+    """A row for each call, in order; and who would bind the pod."""
+    binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()
     if not report.calls:
-        return ()
+        return binding
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     rows = tuple(_call(call, report, errors.get((call.extender, call.verb), ""), style) for call in report.calls)
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]
     if style.narrow:
         columns = [Column("extender, asked"), Column("answer")]
-    return section("Extenders", Table(tuple(columns), rows))
+    return (*section("Extenders", Table(tuple(columns), rows)), *binding)
 
 
 def _call(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> tuple[Cell | Stack, ...]:

@@ -68,6 +68,7 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
         "message": "kube-scheduler's words and victims",
         "scores": "the scores",
         "victims": "the victims",
+        "remedies": "the remedies that work",
         "replacement": "the best nodes for running pods",
     }
     by_part = {affects: [each for each in beside if each.affects == affects] for affects in words}

@@ -161,6 +161,11 @@ class HTTPExtender:
         return Offered(tuple(names), offered.rows[chosen], returned)
 
 
+def asks(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
+    """Whether one of them is asked about the pod."""
+    return any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
+
+
 def _believed(documents: Sequence[Mapping[str, Any]], nodes: NodeColumns) -> Offered:
     """Whole nodes as they came, also ones that nobody has heard of."""
     names = tuple(node_of(document).metadata.name for document in documents)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.queueing.events import (
     NODE,
@@ -34,13 +35,16 @@ class EnqueueExtensions(Plugin, Protocol):
 class Registrations:
     """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
 
-    A plugin that could refuse pods and says nothing is told of everything. ``hinted``: the hints count.
+    A plugin that could refuse pods and says nothing is told of everything, and so are extenders, which cannot say.
+    ``hinted``: the hints count.
     """
 
-    def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates) -> None:
+    def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
         self.gates, self.hinted = gates, gates.enabled(QUEUEING_HINTS)
+        extenders = {EXTENDERS: EVERYTHING} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
-            plugin.name: tuple(self._of(plugin)) for plugin in plugins
+            **extenders,
+            **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
         }
         self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
 

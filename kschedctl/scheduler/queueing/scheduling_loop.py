@@ -193,8 +193,8 @@ class SchedulingLoop:
     def _victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """The pods that preemption evicts on the row."""
         for result in outcome.results.values():
-            if isinstance(result.report, Preemption) and result.report.choice is not None:
-                chosen = next(each for each in result.report.choice.tied if each.row == row)
+            if isinstance(result.report, Preemption) and result.report.allowed is not None:
+                chosen = next(each for each in result.report.allowed.tied if each.row == row)
                 return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
         return ()
 

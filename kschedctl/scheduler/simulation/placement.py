@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as renamed
 
-from kschedctl.api.arrays import Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle
+from kschedctl.scheduler.extenders.extender import asks
 from kschedctl.scheduler.framework import PluginError, PreFilterResult
+from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.reserve import has_backed_resources, uses_claims
 from kschedctl.scheduler.sampling import Sampling
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
@@ -25,6 +27,7 @@ from kschedctl.snapshot.fork import Fork, make_room
 from kschedctl.snapshot.pod_info import PodInfo
 
 ALIKE_KEPT = 1024
+MADE_UP = "the best node is one that an extender made up: kube-scheduler binds the pod to a node that is not there"
 
 
 class Choice(NamedTuple):
@@ -42,7 +45,8 @@ class Choice(NamedTuple):
 class Placements:
     """Places pods of a fork, ties broken by a seeded choice; with ``sampling`` on the nodes that upstream looks at.
 
-    A pod of the snapshot that had a node is placed as the pod that its controller makes in its place.
+    A pod of the snapshot that had a node is placed as the pod that its controller makes in its place. Extenders are
+    asked about each pod by itself; ``unheard``: what the placements lean on that they did not answer.
     """
 
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
@@ -53,6 +57,8 @@ class Placements:
         self._again: dict[int, PodInfo] = {}
         self._backed: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
+        self._asked: tuple[int, int, Cycle] | None = None
+        self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
 
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
@@ -60,6 +66,8 @@ class Placements:
         if position in self._nominated and self._is_promised(position):
             return self._full_cycle(framework, position)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
+        if asks(framework.extenders, info.pod):
+            return self._full_cycle(framework, position)
         try:
             alike = self._alike_pods(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
@@ -73,6 +81,8 @@ class Placements:
         if position in self._nominated:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
+        if asks(framework.extenders, info.pod):
+            return (position,)
         try:
             claims = self._alike_pods(framework, info, number).claims
             like = claims and claims.likeness(info)
@@ -106,7 +116,12 @@ class Placements:
         return self._latest[1]
 
     def cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
-        """The full cycle of a pod as things are now, for its reasons and for what preemption could do."""
+        """The full cycle of a pod as things are now, for its reasons and for what preemption could do.
+
+        What extenders were asked in it is not asked again while nothing moves.
+        """
+        if self._asked and self._asked[:2] == (position, len(self.view.trail)):
+            return self._asked[2]
         info = self.arriving(position)
         if self._nominated:
             info = PodInfo(self.stored(position), info.options, info.number)
@@ -140,13 +155,23 @@ class Placements:
         return local
 
     def _full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        cycle = self.cycle(framework, position, self.sampling)
+        cycle = self._own_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)
-        return self._pick(cycle.scores.best, len(cycle.feasible), cycle.pre_filter.results)
+        return self._pick(cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
+
+    def _own_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
+        """The cycle in which a pod is placed, kept where extenders were asked."""
+        cycle = self.cycle(framework, position, self.sampling)
+        if cycle.consultation.extenders:
+            self._asked = position, len(self.view.trail), cycle
+            self.unheard.update(cycle.consultation.unknown)
+        return cycle
 
     def _pick(self, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
+        if row == NO_ROW:
+            raise PluginError(MADE_UP)
         return Choice(Row(row), best, feasible, before)

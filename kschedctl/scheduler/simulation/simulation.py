@@ -89,7 +89,7 @@ class Simulation:
         self._failed_at = -1
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
-        self.unknown: dict[Unknown, None] = {}
+        self.unknown: dict[Unknown, None] = self.placements.unheard
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
         self._lowest_priority = int(self.view.pods.priority.min(initial=0))
@@ -364,7 +364,7 @@ class Simulation:
 
 def _tied(result: PostFilterResult) -> Candidates:
     report = result.report
-    return report.choice.tied if isinstance(report, Preemption) and report.choice is not None else NO_CANDIDATES
+    return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
 
 def _nobody(number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -10,7 +10,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, SearchReport
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.leaning import Effect
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
@@ -21,6 +23,7 @@ from kschedctl.studies.remedies.impossible import impossible, too_large
 from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, held
+from kschedctl.studies.unknown import REMEDIES, together, unknown_kinds
 
 HELPED = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
@@ -56,7 +59,13 @@ def remedies_of(
         remedies=tuple(remedy_of(each, search.trials.key, asked.workload) for each in best),
         impossible=impossible(search),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
+        unknown=together((found.unknown, _unheard(best))),
     )
+
+
+def _unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
+    """The extenders that might refuse what the remedies make fit."""
+    return unknown_kinds((each for found in best for each in found.trial.unheard), {Effect.NARROWS: REMEDIES})
 
 
 def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
@@ -65,8 +74,9 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
         return report
     search, best = searched(asked, RemedyWishes(smallest=True))
     shown = tuple(remedy_of(each, search.trials.key, asked.workload) for each in best[:SHOWN])
-    lines = impossible(search)
-    return replace(report, remedies=shown, impossible=too_large(search.trials.base) if shown else lines)
+    lines = too_large(search.trials.base) if shown else impossible(search)
+    unknown = together((report.unknown, _unheard(best[:SHOWN])))
+    return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
 def may_help(report: Explanation, asked: StandIn) -> bool:

@@ -13,8 +13,10 @@ import numpy as np
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.leaning import Effect, Unknown
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import run_post_filter
+from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -32,6 +34,7 @@ class RemedyTrial:
 
     ``own``: the asked pod as it is written, ``pod`` as the API server holds it. ``cycle`` is None where no profile
     serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none.
+    ``unheard``: the extenders that might refuse it all the same.
     """
 
     scheduler: Scheduler
@@ -43,6 +46,7 @@ class RemedyTrial:
     cycle: Cycle | None
     nominated: str = ""
     victims: tuple[str, ...] = ()
+    unheard: tuple[Unknown, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -111,11 +115,12 @@ class Trials:
         assert isinstance(own, Pod)
         pod = held(own, view)
         info = PodInfo(pod, view.settings.requests)
-        framework, _ = self.scheduler.framework_for(info, view)
+        framework, unknown = self.scheduler.framework_for(info, view)
         if framework is None:
             return RemedyTrial(self.scheduler, changes, edits, own, pod, None, None)
         cycle = run_cycle(framework, info, view)
-        found = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle)
+        narrowing = (each for each in (*unknown, *cycle.consultation.unknown) if each.lean.effect is Effect.NARROWS)
+        found = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
         if found.fits or not any(change.kind == PREEMPTS for change in changes):
             return found
         return with_preemption(found, cycle)
@@ -128,7 +133,8 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     result = run_post_filter(cycle).results.get(DefaultPreemption.name)
     if result is None or not result.nominated_node or not isinstance(result.report, Preemption):
         return trial
-    candidates, view = result.report.candidates, cycle.view
+    allowed, view = result.report.allowed, cycle.view
+    candidates = allowed.tied if allowed else NO_CANDIDATES
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
     victims = tuple(view.pods.objects[position].key for position in chosen.victims)
     return replace(trial, nominated=result.nominated_node, victims=victims)

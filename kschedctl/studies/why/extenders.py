@@ -21,8 +21,11 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
         of_node = scores.setdefault(url, {})
         for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
             of_node[name] = of_node.get(name, 0) + score
+    pod = cycle.info.pod
+    binders = (each.url for each in scheduler.extenders if each.settings.bind_verb and each.is_interested(pod))
     return {
         "extender_order": tuple(extender.url for extender in scheduler.extenders),
+        "binder": next(binders, ""),
         "calls": tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
         "extender_errors": tuple(ExtenderErrorReport(c.extender, c.verb, c.error) for c in calls if c.error),
         "extender_refusals": cycle.consultation.refusals,
