@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -33,6 +34,7 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.queueing.events import RESOURCES, ClusterEventWithHint, HintFunction
 from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.reserve import RESERVED_KINDS
 
@@ -48,7 +50,7 @@ ANSWERS: Mapping[str, type] = {
     "reservation": Reservation,
 }
 """Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
-NO_ERRORS = frozenset({"", "pre_enqueue", "leans", "release", "reservation"})
+NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "leans", "release", "reservation"})
 """The methods that may not raise PluginError; without a name it is the making of a plugin."""
 SCORES = {"score": 3, "normalize": 1}
 """Method that answers with scores -> the argument that has as many entries."""
@@ -137,6 +139,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     checks: dict[str, Callable[..., Any]] = {method: _typed(answer) for method, answer in ANSWERS.items()}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
     checks |= {"filter": _rejections, "leans": _leans, "reserve": _changes, "release": _changes}
+    checks["events_to_register"] = partial(_events, what)
     members: dict[str, Any] = {
         method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
@@ -208,6 +211,20 @@ def _leans(found: Any, *_: Any) -> Iterator[Lean]:
         if not isinstance(each, Lean):
             raise TypeError(f"it yields {type(each).__name__}, not Lean")
     return iter(leans)
+
+
+def _events(what: str, found: Any, *_: Any) -> Iterator[ClusterEventWithHint]:
+    events = list(found or ())
+    for each in events:
+        if not isinstance(each, ClusterEventWithHint) or each.kind not in RESOURCES:
+            raise TypeError(f"it asks for {each!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
+    return iter([each._replace(hint=each.hint and _hint(each.hint, what)) for each in events])
+
+
+def _hint(hint: HintFunction, what: str) -> HintFunction:
+    """A hint, guarded."""
+    guarded = _guarded(hint, f"{what} fails in a hint", "hint")
+    return lambda *arguments: bool(guarded(*arguments))
 
 
 def _changes(found: Any, *_: Any) -> Changes:

@@ -23,6 +23,7 @@ MODULE = """
 import sys
 import msgspec
 import numpy as np
+from kschedctl.scheduler.queueing.events import ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Rejection, Reservation, Status
 
 class Odd:
@@ -33,6 +34,16 @@ class Odd:
 
 class Failing(Odd):
     def filter(self, info, view, state, delta): raise PluginError("it says so itself")
+
+class Waiting(Odd):
+    def events_to_register(self, gates):
+        yield ClusterEventWithHint("Node", ActionType.ADD, lambda info, change, view: change.new.metadata.name == "big")
+
+class Hinting(Odd):
+    def events_to_register(self, gates): yield ClusterEventWithHint("Node", ActionType.ADD, lambda *_: {}["gone"])
+
+class Asking(Odd):
+    def events_to_register(self, gates): yield ClusterEventWithHint("ConfigMap", ActionType.ADD)
 
 class Crashing(Odd):
     def filter(self, info, view, state, delta):
@@ -122,6 +133,7 @@ CLASSES = (
     *("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap"),
     "Labelling",
     "Choosing",
+    *("Waiting", "Hinting", "Asking"),
 )
 FAULTY = ("Pointless", "Misspelt", "Letters", "Unread", "Untyped")
 FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
@@ -171,6 +183,27 @@ def test_a_registered_plugin_is_replayed_under_its_registered_name(name: str) ->
         "reasons": ["node(s) begin with it"],
     }
     assert report.not_replayed == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "hint"),
+    [("Waiting", "big", "Queue"), ("Waiting", "n9", "QueueSkip"), ("Odd", "n9", "Queue")],
+    ids=["its hint says yes", "its hint says no", "one that asks for nothing is told of everything"],
+)
+def test_what_wakes_a_pod_that_it_refused(name: str, node: str, hint: str) -> None:
+    event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": node}}}
+    (found,) = kschedctl.wakes(cluster(name), "default/p", event).events
+    assert found.hints == {name: hint}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("Hinting", "fails in a hint: KeyError"), ("Asking", "fails in events_to_register: TypeError")],
+)
+def test_events_and_hints_that_do_not_work_name_the_package(name: str, problem: str) -> None:
+    event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": "n9"}}}
+    with pytest.raises(ThirdPartyError, match=f'plugin "{name}" of package odd-plugins 1.2 {problem}'):
+        kschedctl.wakes(cluster(name), "default/p", event)
 
 
 def test_it_gets_its_arguments() -> None:

@@ -92,7 +92,7 @@ def test_whatever_a_plugin_asks_for_is_told() -> None:
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():
-        told = list(ways(Waiting(info, framework.plugins[plugin], found.view), asked, hinted=True))
+        told = list(ways(Waiting(info, plugin, framework.plugins[plugin], found.view), asked, hinted=True))
         for each in asked:
             covered = ActionType(0)
             for way in told:

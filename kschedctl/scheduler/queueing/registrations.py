@@ -22,6 +22,11 @@ from kschedctl.scheduler.queueing.events import (
     HintFunction,
 )
 
+NOT_UNROLLED = {
+    **dict.fromkeys(("VolumeAttachment", "ResourceSlice", "ElasticQuota", "NodeResourceTopology"), ""),
+    "PodGroup": "GenericWorkload",
+}
+"""Kinds that are no part of everything, unless with a feature gate."""
 REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can refuse a pod."""
 
@@ -41,7 +46,7 @@ class Registrations:
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
         self.gates, self.hinted = gates, gates.enabled(QUEUEING_HINTS)
-        extenders = {EXTENDERS: EVERYTHING} if extended else {}
+        extenders = {EXTENDERS: tuple(everything(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
             **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
@@ -50,7 +55,7 @@ class Registrations:
 
     def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
         if not offers(plugin, EnqueueExtensions):
-            yield from EVERYTHING
+            yield from everything(self.gates)
             return
         asked = list(plugin.events_to_register(self.gates))
         yield from (each if self.hinted else each._replace(hint=None) for each in asked)
@@ -77,9 +82,9 @@ def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionTyp
     return found
 
 
-EVERYTHING = tuple(
-    ClusterEventWithHint(kind, ActionType.ALL)
-    for kind in RESOURCES
-    if kind not in ("VolumeAttachment", "ResourceSlice", "PodGroup", "ElasticQuota", "NodeResourceTopology")
-)
-"""What a plugin is told of that does not say what it wants. Upstream: UnrollWildCardResource."""
+def everything(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+    """What extenders, and plugins that do not say what they want, are told of. Upstream: UnrollWildCardResource."""
+    for kind in RESOURCES:
+        gate = NOT_UNROLLED.get(kind)
+        if gate is None or (gate and gates.enabled(gate)):
+            yield ClusterEventWithHint(kind, ActionType.ALL)

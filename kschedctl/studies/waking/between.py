@@ -5,17 +5,20 @@ Kubernetes issue 49314 and those like it: a pod that fits, and waits all the sam
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakingChange
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ChangedObject, QueueingHint
+from kschedctl.scheduler.queueing.events import POD, ChangedObject, QueueingHint
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import changes_between, told
+from kschedctl.studies.waking.many import refused_pods
 from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, concerning, leaning, try_once
 from kschedctl.studies.waking.ways.told import listed
 
@@ -47,10 +50,10 @@ def wakes_between(
     """
     moments = Moments.of(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys)]
-    refused = [try_once(before, before.view.stored(pod)) for pod in waiting]
-    found = [_pod(each, moments) for each in refused]
+    groups = list(refused_pods(before, waiting))
+    found = [each for refused, alike in groups for each in _pods(refused, alike, moments)]
     found.sort(key=lambda pod: not pod.missed)
-    leans = [leaning(before, each) for each in refused]
+    leans = [leaning(before, refused) for refused, _ in groups]
     unknown = together(each["unknown"] for each in leans)
     return WakesBetween(
         before=names[0],
@@ -75,7 +78,19 @@ def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None) -> bool:
     return wanted and moments.before.view.stored(pod).spec.scheduler_name in served
 
 
-def _pod(refused: Refused, moments: Moments) -> PodBetween:
+def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments) -> Iterator[PodBetween]:
+    """Pods that are alike; those that changed themselves are told apart."""
+    changed = {(each.old or each.new).key for each in moments.heard if each.kind == POD}
+    shared = None
+    for pod in alike:
+        if pod.key in changed:
+            yield _pod(try_once(moments.before, moments.before.view.stored(pod)), pod, moments)
+        else:
+            shared = shared or _pod(refused, pod, moments)
+            yield replace(shared, pod=pod.key)
+
+
+def _pod(refused: Refused, pod: Pod, moments: Moments) -> PodBetween:
     woken_by, others = [], 0
     for change in moments.heard if refused.queue == UNSCHEDULABLE else ():
         occurrences = concerning(moments.before, refused.info, change)
@@ -83,10 +98,10 @@ def _pod(refused: Refused, moments: Moments) -> PodBetween:
         if queue != UNSCHEDULABLE:
             woken_by.append(_waking(change, occurrences, [each.hints for each in events]))
         others += queue == UNSCHEDULABLE
-    fits = _fits(refused, moments.after)
+    fits = _fits(pod, moments.after)
     missed = bool(fits) and refused.queue == UNSCHEDULABLE and not woken_by
     return PodBetween(
-        pod=refused.info.pod.key,
+        pod=pod.key,
         headline=_headline(refused, woken_by, fits, len(moments.heard)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
@@ -101,10 +116,9 @@ def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Seq
     return WakingChange(told(change), tuple(each.event.label for each in occurrences), tuple(queued))
 
 
-def _fits(refused: Refused, after: Scheduler) -> tuple[str, ...]:
+def _fits(pod: Pod, after: Scheduler) -> tuple[str, ...]:
     """The nodes that the pod fits on at the second moment."""
-    pod = refused.info.pod.metadata
-    now = after.cluster.pod(pod.namespace, pod.name)
+    now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     assert now is not None
     cycle = try_once(after, after.view.stored(now)).attempt.cycle
     names = after.view.nodes.names

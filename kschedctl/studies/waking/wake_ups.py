@@ -38,7 +38,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
 
 def _in_order(refused: Refused) -> list[str]:
     """The rejectors in the order of the profile."""
-    order = list(refused.framework.plugins)
+    order = [*refused.framework.plugins, *refused.registrations.by_plugin]
     return sorted(refused.attempt.rejectors.all, key=order.index)
 
 
@@ -54,7 +54,7 @@ def _headline(refused: Refused, number: int) -> str:
 
 
 def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
-    waiting = Waiting(refused.info, refused.framework.plugins[plugin], scheduler.view)
+    waiting = Waiting(refused.info, plugin, refused.framework.plugins.get(plugin), scheduler.view)
     registered = refused.registrations.by_plugin.get(plugin, ())
     found = ways(waiting, registered, refused.registrations.hinted)
     return RejectorReport(

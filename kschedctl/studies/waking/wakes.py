@@ -64,6 +64,14 @@ def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wake
 
     ``event``: ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
     UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
+
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"disk": "ssd"}}}
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    >>> labelled = {**node, "metadata": {"name": "n1", "labels": {"disk": "ssd"}}}
+    >>> cluster = Cluster.from_objects([node, pod])
+    >>> found = wakes(cluster, "default/p", {"action": "Update", "old": node, "new": labelled})
+    >>> found.moved, found.events[0].event, found.events[0].hints
+    (True, 'NodeUpdateNodeLabel', {'NodeAffinity': 'Queue'})
     """
     scheduler = Scheduler(cluster)
     refused = try_once(scheduler, find_pod(scheduler, pod))

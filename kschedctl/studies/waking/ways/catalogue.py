@@ -34,7 +34,7 @@ def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool
 
     Without queueing hints (``hinted``) every change that was asked for does.
     """
-    found = WORDS.get(waiting.plugin.name)
+    found = WORDS.get(waiting.name)
     if found is None or not hinted:
         yield from (Told(each.kind, each.action, _any(each)) for each in asked)
         return

@@ -13,9 +13,10 @@ ADD, DELETE, UPDATE = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE
 
 
 class Waiting(NamedTuple):
-    """A pod that was refused, the plugin that is asked about, and the cluster."""
+    """A pod that was refused, the plugin that is asked about, and the cluster. Extenders have a name only."""
 
     info: PodInfo
+    name: str
     plugin: Any
     view: Fork
 
