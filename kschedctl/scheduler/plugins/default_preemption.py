@@ -90,7 +90,7 @@ class DefaultPreemption(DeclaredPlugin):
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Holds a pod back while evictions for it are under way, which no snapshot shows, but a run of the queue."""
-        if preempting_as(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or preempting_as(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_UNDER_WAY if grouped else UNDER_WAY,))

@@ -7,7 +7,7 @@ fits nowhere is tried again as long as something else moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
@@ -138,20 +138,28 @@ class Simulation:
         moved = -1
         while waiting and moved != self._moves:
             moved, again = self._moves, list[Position]()
-            groups, tried = self._by_group(waiting), set[GroupKey | None]()
+            groups = self._by_group(waiting)
             for position in waiting:
                 key = self.gangs.key(position)
-                if key is not None and key in tried:
-                    continue
-                tried.add(key)
-                members = [position] if key is None else groups[key]
-                outcomes = self.attempt_group(members) if key else list(filter(None, [self.attempt(position)]))
-                done = {outcome.position for outcome in outcomes}
-                again += (member for member in members if member not in done)
-                found += outcomes
-                progress(len(outcomes))
+                if key is not None:  # with the first of them all were tried
+                    again += self._round_of_group(groups.pop(key, ()), found, progress)
+                elif (outcome := self._attempt_alone(position)) is None:
+                    again.append(position)
+                else:
+                    found.append(outcome)
+                    progress(1)
             waiting = again
         return waiting
+
+    def _round_of_group(
+        self, members: Sequence[Position], found: list[Outcome], progress: Progress
+    ) -> Iterator[Position]:
+        """Try the members of a group together; those that still wait."""
+        outcomes = self.attempt_group(members)
+        found += outcomes
+        progress(len(outcomes))
+        done = {outcome.position for outcome in outcomes}
+        return (member for member in members if member not in done)
 
     @property
     def _moves(self) -> int:
@@ -177,6 +185,9 @@ class Simulation:
         """One pod, with preemption; None when it fits nowhere now."""
         if self.gangs.key(position) is not None:
             return next(iter(self.attempt_group([position])), None)
+        return self._attempt_alone(position)
+
+    def _attempt_alone(self, position: Position) -> Outcome | None:
         settled = self._settled(position)
         if settled is not None:
             return settled
