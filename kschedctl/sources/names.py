@@ -78,7 +78,7 @@ class _Nodes(msgspec.Struct, array_like=True):
 def in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[Name]:
     """The objects of a kind. Raises OSError, ValueError, KschedctlError for what cannot be read."""
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
-        for document in _documents(_read(path)):
+        for document in _documents(_read(path), path):
             yield from _named(document, kind, "")
 
 
@@ -117,15 +117,15 @@ def _read(path: str) -> bytes:
         return gzip.GzipFile(fileobj=file).read(LARGEST) if packed else file.read()
 
 
-def _documents(data: bytes) -> Iterator[_Object]:
+def _documents(data: bytes, file: str) -> Iterator[_Object]:
     if data.lstrip().startswith(b"{"):
         yield msgspec.json.decode(data, type=_Object)
         return
-    import yaml  # noqa: PLC0415 - JSON needs no YAML parser
+    from kschedctl.sources.documents.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
-    for document in yaml.load_all(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(document, dict):
-            yield msgspec.convert(document, _Object)
+    for document in parse_yaml(data.decode(), file):
+        if isinstance(document.value, dict):
+            yield msgspec.convert(document.value, _Object)
 
 
 def _named(found: _Object, kind: str, given: str) -> Iterator[Name]:

@@ -16,6 +16,7 @@ import yaml
 from conftest import Run, Write, node, pod
 
 from kschedctl.cli.candidates import candidates, within
+from kschedctl.errors import InputError
 
 FOLDER = Path(__file__).parents[2] / "completions"
 PODS = (
@@ -91,6 +92,17 @@ def test_faults_are_silent(run: Run, words: list[str]) -> None:
     """Whatever is wrong, and whatever kind is asked for."""
     assert run("__complete", *words) == (0, "", "")
     assert run("__complete", "nothing", "explain", "") == (0, "", "")
+
+
+def test_aliases_cannot_blow_up_a_file(tmp_path: Path) -> None:
+    """Six levels of ten aliases are a million pods; the file is refused as every command refuses it."""
+    lists = [f"- &l{i} {{kind: List, items: [{', '.join([f'*l{i - 1}'] * 10)}]}}" for i in range(1, 7)]
+    first = "- &l0 {kind: Pod, metadata: {name: many}}"
+    (tmp_path / "few.yaml").write_text("\n".join(["kind: List", "items:", first, *lists[:1]]))
+    (tmp_path / "many.yaml").write_text("\n".join(["kind: List", "items:", first, *lists]))
+    assert set(names("pods", "explain", "-f", str(tmp_path / "few.yaml"), "")) == {"many"}
+    with pytest.raises(InputError, match="excessive aliasing"):
+        names("pods", "explain", "-f", str(tmp_path / "many.yaml"), "")
 
 
 def test_work_that_takes_too_long_is_given_up() -> None:

@@ -6,7 +6,7 @@ volume/pv_helpers.go,ephemeral} (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -102,6 +102,7 @@ class Listers:
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _by_name, "CSIDriver")
         self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
         names = nodes.names
+        self._volumes_of_class: dict[str, ClassVolumes] | None = None
         self.csi_nodes = objects.index(CSINodes, lambda found: CSINodes(names, found), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
@@ -121,11 +122,11 @@ class Listers:
         """In its place where its size is the same, else all are looked through again when they are asked for."""
         name = volume_class(found)
         if before is None or volume_class(before) != name or before.spec.capacity != found.spec.capacity:
-            self.__dict__.pop("volumes_of_class", None)
-        elif "volumes_of_class" in self.__dict__:
-            known = self.volumes_of_class[name]
+            self._volumes_of_class = None
+        elif self._volumes_of_class is not None:
+            known = self._volumes_of_class[name]
             volumes = tuple(found if v.metadata.name == found.metadata.name else v for v in known.volumes)
-            self.volumes_of_class[name] = known._replace(volumes=volumes)
+            self._volumes_of_class[name] = known._replace(volumes=volumes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], PersistentVolumeClaim]:
@@ -137,10 +138,12 @@ class Listers:
         """By name."""
         return dict(self.objects.index("volumes", _by_name, "PersistentVolume"))
 
-    @cached_property
-    def volumes_of_class(self) -> dict[str, ClassVolumes]:
+    @property
+    def volumes_of_class(self) -> Mapping[str, ClassVolumes]:
         """Class name -> its volumes. Raises InputError."""
-        return dict(self.objects.index(ClassVolumes, _classified, "PersistentVolume"))
+        if self._volumes_of_class is None:
+            self._volumes_of_class = dict(self.objects.index(ClassVolumes, _classified, "PersistentVolume"))
+        return self._volumes_of_class
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
