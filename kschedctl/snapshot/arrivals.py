@@ -35,6 +35,8 @@ class Arrivals:
         [1, 0, 2]
         """
         found = pods.astype(np.int64)
+        if not self._moves:
+            return found
         rows = node[pods]
         for row in self._moves.keys() & set(rows.tolist()):
             here = np.flatnonzero(rows == row)
