@@ -1,16 +1,17 @@
 """Kustomize's folders, as far as they say what the objects of a file are without building them.
 
-Patches, and what generators and charts take, are no objects; to others a selector and labels are added.
+Patches, and what generators and charts take, are no objects; to others a selector, labels and replicas are given.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.files import STDIN, open_file
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -27,17 +28,21 @@ class Kustomizations:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
+        self._read: dict[str, list[Mapping[str, Any]]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
+        self._replicas: dict[str, dict[tuple[str, str], int]] = {}
         for folder in folders_of(files):
             if kustomization_file(folder):
-                self._folders[folder] = tuple(referenced(folder))
-                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(folder)}
+                self._read[folder] = documents = read_kustomization(folder)
+                self._folders[folder] = tuple(_referenced(folder, documents))
+                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(documents)}
         self._used = {path for paths in self._folders.values() for path in paths}
-        for folder in self._folders:
-            if labels := _labels_for_selectors(folder):
-                for path in self._built_upon(folder):
-                    self._labels[path] = labels | self._labels.get(path, {})
+        for folder, documents in self._read.items():
+            labels, replicas = _labels_for_selectors(documents), dict(_replicas(folder, documents))
+            for path in self._changed_by(folder) if labels or replicas else ():
+                self._labels[path] = labels | self._labels.get(path, {})
+                self._replicas[path] = replicas | self._replicas.get(path, {})
 
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
@@ -56,8 +61,16 @@ class Kustomizations:
         return unnamed and not _field(spec, "template", "metadata", "labels")
 
     def completed(self, file: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The object of a file, with the selector and the labels of its pods that a kustomization gives it."""
-        labels, spec = self._labels.get(os.path.abspath(file)), document.get("spec")
+        """The object of a file, with what some kustomization gives it: replicas, a selector, labels of its pods."""
+        path, names = os.path.abspath(file), _mapping(document.get("metadata"))
+        given = self._replicas.get(path, {})
+        for key in (str(document.get("kind")), ""):
+            if replicas := given.get((key, str(names.get("name")))):
+                document = {**document, "spec": _mapping(document.get("spec")) | {"replicas": replicas}}
+        return self._labelled(path, document)
+
+    def _labelled(self, path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        labels, spec = self._labels.get(path), document.get("spec")
         if not labels or document.get("kind") not in _SELECTING or _field(spec, "selector", "matchLabels"):
             return document
         template = _mapping(_field(spec, "template"))
@@ -65,6 +78,15 @@ class Kustomizations:
         template |= {"metadata": metadata | {"labels": _mapping(metadata.get("labels")) | labels}}
         selector = _mapping(_field(spec, "selector")) | {"matchLabels": labels}
         return {**document, "spec": _mapping(spec) | {"selector": selector, "template": template}}
+
+    def _changed_by(self, folder: str) -> set[str]:
+        """The files and folders that a kustomization changes: a component changes what else its users build upon."""
+        users = (
+            [user for user, used in self._folders.items() if folder in used]
+            if _is_component(self._read[folder])
+            else []
+        )
+        return self._built_upon(folder).union(*map(self._built_upon, users))
 
     def _built_upon(self, folder: str) -> set[str]:
         """The files and folders that go into a folder."""
@@ -103,7 +125,15 @@ def read_kustomization(folder: str) -> list[Mapping[str, Any]]:
 
 def referenced(folder: str) -> Iterator[str]:
     """The files and folders of this machine upon which the kustomization of a folder builds, as absolute paths."""
-    for document in read_kustomization(folder):
+    yield from _referenced(folder, read_kustomization(folder))
+
+
+def is_component(folder: str) -> bool:
+    return _is_component(read_kustomization(folder))
+
+
+def _referenced(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for document in documents:
         for key in _BUILT_UPON:
             for entry in listed(document, key):
                 if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
@@ -112,10 +142,10 @@ def referenced(folder: str) -> Iterator[str]:
                         yield path
 
 
-def _labels_for_selectors(folder: str) -> dict[str, str]:
-    """Those that the kustomization of a folder adds to selectors, and to the pods that these select."""
+def _labels_for_selectors(documents: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Those that a kustomization adds to selectors, and to the pods that these select."""
     found: dict[str, str] = {}
-    for document in read_kustomization(folder):
+    for document in documents:
         pairs = [document.get("commonLabels")]
         pairs += [
             each.get("pairs")
@@ -127,9 +157,39 @@ def _labels_for_selectors(folder: str) -> dict[str, str]:
     return found
 
 
-def _aside(folder: str) -> Iterator[str]:
-    """The files that the kustomization of a folder names and that are no resources, from there."""
-    for value in read_kustomization(folder):
+def _is_component(documents: Iterable[Mapping[str, Any]]) -> bool:
+    return any(document.get("kind") == "Component" for document in documents)
+
+
+def _replicas(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
+    """((kind, name), replicas) that the kustomization of a folder sets; without a kind for whatever has the name."""
+    for document in documents:
+        for each in listed(document, "replicas"):
+            if isinstance(each, dict) and type(each.get("count")) is int:
+                yield ("", str(each.get("name"))), each["count"]
+        for patch in _patches(folder, document):
+            name, replicas = _field(patch, "metadata", "name"), _field(patch, "spec", "replicas")
+            if type(replicas) is int and isinstance(name, str):
+                yield (str(_field(patch, "kind")), name), replicas
+
+
+def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:
+    """The patches that are objects themselves; what is broken is left out."""
+    written = [each for each in listed(kustomization, "patches") if isinstance(each, dict)]
+    paths = [each.get("path") for each in written] + listed(kustomization, "patchesStrategicMerge")
+    texts = [text for each in written if isinstance(text := each.get("patch"), str)]
+    for path in paths:
+        if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
+            with suppress(InputError), open_file(file) as reader:
+                texts.append(read_content(reader).text)
+    for text in texts:
+        with suppress(InputError):
+            yield from [document.value for document in parse(Content(folder, text, is_json=False))]
+
+
+def _aside(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The files that a kustomization names and that are no resources, from its folder."""
+    for value in documents:
         yield from (path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path)
 
 

@@ -104,6 +104,7 @@ def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[s
     rules = [rule for family in json.loads(capsys.readouterr().out)["families"] for rule in family["rules"]]
     assert {rule["id"] for rule in rules if rule["profile"] == "strict"} == STRICT
     assert {rule["id"] for rule in rules if rule["once"]} == STRICT | {
+        "pc-not-set",
         "pc-system-critical-in-user-ns",
         "rq-missing-in-jobs",
     }

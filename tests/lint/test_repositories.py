@@ -158,6 +158,39 @@ def test_kustomize_adds_selectors(lint: Lint, how: str) -> None:
     assert (code, report["checked"]) == (0, 1)
 
 
+SCALED = {
+    "replicas": {"prod/kustomization.yaml": "resources: [../base]\nreplicas: [{name: web, count: 3}]\n"},
+    "a patch": {
+        "prod/kustomization.yaml": "resources: [../base]\npatches: [{path: more.yaml}]\n",
+        "prod/more.yaml": "kind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n",
+    },
+    "an inline patch": {
+        "prod/kustomization.yaml": "resources: [../base]\npatches:\n- patch: |\n    kind: Deployment\n"
+        "    metadata: {name: web}\n    spec: {replicas: 3}\n",
+    },
+    "a component": {
+        "prod/kustomization.yaml": "resources: [../base]\ncomponents: [../more]\n",
+        "more/kustomization.yaml": "kind: Component\nreplicas: [{name: web, count: 3}]\n",
+    },
+}
+ALL_OF_ONE = BUDGET.replace("other", "web").replace("maxUnavailable", "minAvailable")
+
+
+@pytest.mark.parametrize("how", SCALED)
+def test_kustomize_sets_replicas(lint: Lint, how: str) -> None:
+    """A budget for the replicas of an overlay is none that never allows an eviction."""
+    base = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
+    files = base | {"base/pdb.yaml": ALL_OF_ONE} | SCALED[how]
+    assert lint(files, "--select", "pdb-zero-disruptions")[1]["findings"] == []
+
+
+def test_what_nobody_scales_stays_as_it_is(lint: Lint) -> None:
+    files = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
+    files |= {"base/pdb.yaml": ALL_OF_ONE, "lab/kustomization.yaml": "replicas: [{name: web, count: 3}]\n"}
+    found = lint(files, "--select", "pdb-zero-disruptions")[1]["findings"]
+    assert [f["file"] for f in found] == ["base/pdb.yaml"]
+
+
 @pytest.mark.parametrize("labels", ["", "labels: [{pairs: {team: shop}}]\n"], ids=["none", "not to selectors"])
 def test_a_selector_that_nobody_adds_is_missed(lint: Lint, labels: str) -> None:
     code, report, _ = lint({"web.yaml": UNSELECTED, "kustomization.yaml": "resources: [web.yaml]\n" + labels}, *API)

@@ -18,9 +18,15 @@ from kschedctl.snapshot.node_order import HOSTNAME
 
 def spread_missing(world: World) -> Iterator[Problem]:
     for workload in world.workloads:
-        apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload))
+        apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or _has_host_port(workload)
         if workload.serving and not apart and not workload.spec.topology_spread_constraints:
             yield workload.problem((), f"{workload.range} replicas, and nothing says that they go apart")
+
+
+def _has_host_port(workload: Workload) -> bool:
+    """Whether no two of its pods fit on a node."""
+    host = workload.spec.host_network
+    return any(port.host_port or host for container in workload.spec.containers for port in container.ports)
 
 
 def no_host_anti_affinity(world: World) -> Iterator[Problem]:
@@ -28,7 +34,8 @@ def no_host_anti_affinity(world: World) -> Iterator[Problem]:
         spec = workload.spec
         keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
         keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
-        if not workload.serving or not keys or HOSTNAME in keys or any(anti_affinity_terms(workload)):
+        apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or _has_host_port(workload)
+        if not workload.serving or not keys or apart:
             continue
         field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
         yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")

@@ -131,6 +131,7 @@ RULES = (
         "need room.",
         fix="Set priorityClassName",
         source=doc.PRIORITY,
+        once=True,
     ),
     Rule(
         "pc-system-critical-in-user-ns",

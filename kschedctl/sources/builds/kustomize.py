@@ -19,7 +19,12 @@ from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.builds.programs import output_of, program
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
 from kschedctl.sources.files import from_here
-from kschedctl.sources.kustomizations import folders_of, kustomization_file, read_kustomization, referenced
+from kschedctl.sources.kustomizations import (
+    folders_of,
+    is_component,
+    kustomization_file,
+    referenced,
+)
 
 ORIGIN = "config.kubernetes.io/origin"
 
@@ -100,13 +105,9 @@ def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[Ku
     command = program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in folders_of(files) if kustomization_file(folder)]
     used = {path for folder in folders for path in referenced(folder)}
-    roots = [folder for folder in folders if folder not in used and not _is_component(folder)]
+    roots = [folder for folder in folders if folder not in used and not is_component(folder)]
     command, origins = (*command, *["--enable-helm"] * with_helm), BuildOrigins()
     return [KustomizeBuild(folder, command, origins) for folder in roots]
-
-
-def _is_component(folder: str) -> bool:
-    return any(document.get("kind") == "Component" for document in read_kustomization(folder))
 
 
 def _take_origin(value: dict[str, Any]) -> str:
