@@ -12,19 +12,23 @@ from typing import Any, NamedTuple
 from kschedctl.api import objects as api
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_requests import quantities
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, Cluster, Gap, without_nulls
 from kschedctl.lint.cluster_workloads import cluster_workloads
 from kschedctl.lint.facts import Facts
 from kschedctl.lint.makers import Makers
 from kschedctl.lint.manifest_kinds import ScalingLimits, struct_of
+from kschedctl.lint.manifests.amounts import (
+    asks_for_less_than_nothing,
+    uncountable,
+    unreadable_requests,
+    unreadable_storage,
+)
 from kschedctl.lint.manifests.custom_resources import custom_workloads, may_make_pods, may_own_in
 from kschedctl.lint.manifests.releases import release_namespaces, release_of
 from kschedctl.lint.manifests.variants import Variants
-from kschedctl.lint.subject import Located, Path, Problem, Subject, path_text
+from kschedctl.lint.subject import Located, Problem, Subject
 from kschedctl.lint.workload import InvalidFieldError, Workload, scaled_by, typed_at, workload_of
 from kschedctl.reports.findings import PassedOver
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -100,15 +104,16 @@ class World:
         for subject in subjects:
             try:
                 if (workload := workload_of(subject)) is not None:
-                    faulty = list(_bad_quantities(subject, _of_containers(workload)))
-                    invalid += faulty
-                    workloads += [] if workload.owned or faulty else [workload]
+                    invalid += (faulty := _faults([workload]))
+                    workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
                 elif struct := TYPED.get(subject.kind) or struct_of(subject.document):
                     value = typed_at((), without_nulls(subject.document), struct)
-                    invalid += _bad_quantities(subject, _of_storage(value))
+                    invalid += unreadable_storage(subject, value)
                     items[subject.kind].append(Item(subject, value))
                 else:
-                    workloads += custom_workloads(subject)
+                    made = list(custom_workloads(subject))
+                    invalid += (faulty := _faults(made))
+                    workloads += [] if faulty else made
             except InvalidFieldError as error:
                 invalid.append(subject.problem(error.path, str(error)))
         variants = Variants(subjects, together)
@@ -296,33 +301,17 @@ def _subject(document: Mapping[str, Any], place: Located, otherwise: str) -> Sub
     return Subject(kind, name, namespace, document, place)
 
 
-Amounts = Iterator[tuple[Path, api.Resources]]
-"""Fields of an object that hold quantities."""
+def _faults(workloads: Iterable[Workload]) -> list[Problem]:
+    """Of what an object makes: quantities that cannot be read, else sums that cannot be counted.
 
-
-def _bad_quantities(subject: Subject, amounts: Amounts) -> Iterator[Problem]:
-    """Those that cannot be read."""
-    for path, each in amounts:
-        for name, text in each.items():
-            try:
-                quantities({name: text})
-            except QuantityError as error:
-                yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
-
-
-def _of_containers(workload: Workload) -> Amounts:
-    spec = workload.spec
-    for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
-        for i, container in enumerate(containers):
-            for part, amounts in (("requests", container.resources.requests), ("limits", container.resources.limits)):
-                yield workload.at_field(field_name, i, "resources", part), amounts
-
-
-def _of_storage(value: Any) -> Amounts:
-    if isinstance(value, api.PersistentVolumeClaim):
-        yield ("spec", "resources", "requests"), value.spec.resources.requests
-    elif isinstance(value, api.PersistentVolume):
-        yield ("spec", "capacity"), value.spec.capacity
+    What is below nothing the API server refuses in words of its own, of its own kinds.
+    """
+    found = [problem for workload in workloads for problem in unreadable_requests(workload)]
+    for workload in workloads if not found else ():
+        said = uncountable(workload)
+        if said and (workload.made_by or not asks_for_less_than_nothing(workload)):
+            found.append(workload.problem(("containers",), said))
+    return found
 
 
 def _autoscaled(workloads: Iterable[Workload], autoscalers: Iterable[Item], variants: Variants) -> Iterator[Workload]:

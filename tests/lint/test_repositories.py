@@ -265,3 +265,25 @@ def test_among_nodes_what_cannot_be_read_is_a_finding(
     assert (code, found["object"].split()[0]) == (1, name)
     assert found["message"].startswith(said)
     assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is (name != "Node")
+
+
+@pytest.mark.parametrize(("amount", "rule"), [("-1", "api-refused"), ("1e30", "doc-invalid")])
+def test_what_cannot_be_counted_is_a_finding_beside_nodes_too(lint: Lint, amount: str, rule: str) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
+    files = {"all.yaml": "---\n".join((node, BUDGET, WEB.replace("cpu: 1,", f"cpu: {amount},")))}
+    code, report, _ = lint(files)
+    assert (code, rule in {f["rule"] for f in report["findings"]}) == (1, True)
+
+
+def test_quantities_of_custom_resources_are_read_too(lint: Lint) -> None:
+    rollout = WEB.replace("apps/v1", "argoproj.io/v1alpha1").replace("Deployment", "Rollout")
+    _, report, _ = lint({"all.yaml": rollout.replace("cpu: 1,", "cpu: 1 GB,")})
+    (found,) = (f for f in report["findings"] if f["rule"] == "doc-invalid")
+    assert found["path"] == "spec.template.spec.containers[0].resources.requests.cpu"
+
+
+def test_templates_of_claims_that_are_no_list_are_a_finding(lint: Lint) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
+    wrong = WEB.replace("Deployment", "StatefulSet").replace("spec:\n", "spec:\n  volumeClaimTemplates: 1\n", 1)
+    _, report, _ = lint({"all.yaml": f"{node}---\n{wrong}"})
+    assert "spec.volumeClaimTemplates: expected array, got int" in {f["message"] for f in report["findings"]}

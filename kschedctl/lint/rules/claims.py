@@ -46,7 +46,8 @@ def _class_names(world: World) -> Iterator[tuple[Subject, Path, str]]:
                 inner = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
                 yield workload.subject, workload.at_field(*inner), template.spec.storage_class_name or ""
         if workload.kind == "StatefulSet":
-            for i, claim in enumerate(_field(workload.subject.document, "spec", "volumeClaimTemplates") or ()):
+            templates = _field(workload.subject.document, "spec", "volumeClaimTemplates")
+            for i, claim in enumerate(templates if isinstance(templates, list) else ()):
                 name, path = _field(claim, "spec", "storageClassName"), ("spec", "volumeClaimTemplates", i, "spec")
                 yield workload.subject, (*path, "storageClassName"), name if isinstance(name, str) else ""
 

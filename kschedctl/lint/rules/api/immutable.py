@@ -44,7 +44,7 @@ def changed(world: World) -> Iterator[Problem]:
 def _faults(subject: Subject, found: Any, there: There) -> Found:
     key = Owner(subject.kind, subject.namespace or "default", subject.name)
     document = there.documents.get(key)
-    new = without_nulls(subject.document).get("spec")
+    new = without_nulls(subject.document).get("spec") or {}
     old = document.get("spec") if document else None
     match subject.kind:
         case "PriorityClass" | "StorageClass" | "PersistentVolumeClaim" as kind:
@@ -96,9 +96,11 @@ class There:
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
         for pod in self.world.facts.owners.get(key, ())[:1]:
-            volumes = ((v.name, v.persistent_volume_claim) for v in pod.spec.volumes)
-            own = {name for name, claim in volumes if claim and claim.claim_name == f"{name}-{pod.metadata.name}"}
-            if own != names:
+            claims = {
+                v.name: v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
+            }
+            own = {name for name, claim in claims.items() if claim == f"{name}-{pod.metadata.name}"}
+            if own != names and (own or not claims):
                 yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=at)
         for i, template in enumerate(templates):
             for claim in self._claims_of(key, template.metadata.name):
@@ -170,8 +172,9 @@ def _one_a_field(faults: Found) -> Iterator[FieldError]:
 
 
 def _is_hook(subject: Subject) -> bool:
-    annotations = without_nulls(subject.document)["metadata"].get("annotations") or {}
-    return any(name in annotations for name in HOOKS)
+    metadata = subject.document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return isinstance(annotations, Mapping) and any(name in annotations for name in HOOKS)
 
 
 RULES = (
