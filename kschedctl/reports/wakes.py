@@ -27,7 +27,8 @@ class RejectorReport(Document, frozen=True):
 class WakeUps(Document, frozen=True):
     """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
 
-    ``message``: why it was refused, none where a plugin keeps it from being tried at all.
+    ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
+    whose pod it is, in words, where that was asked about.
     """
 
     pod: str
@@ -36,6 +37,7 @@ class WakeUps(Document, frozen=True):
     message: str | None = None
     gating_plugin: str = ""
     rejectors: tuple[RejectorReport, ...] = ()
+    stands_for: str = ""
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

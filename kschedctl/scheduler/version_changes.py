@@ -63,7 +63,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         node_resources_fit.SCORES_DEVICES,
         node_resources_fit.HEARS_OF_CLASSES,
     ),
-    "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD,),
+    "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD, volume_restrictions.HEARS_OF_UPDATES),
     "NodeVolumeLimits": (
         node_volume_limits.MIGRATABLE,
         node_volume_limits.READS_NODES,

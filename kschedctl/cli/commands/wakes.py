@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace as altered
 
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
@@ -88,7 +89,7 @@ def _wake_ups(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope) -
     if asked is None:
         waiting = found_pods.pending(inquiry.cluster, scope)
         return wake_ups_of_many(inquiry.scheduler, waiting, found_pods.describe(scope))
-    reports = [wake_ups(each.scheduler, each.pod) for each in asked]
+    reports = [altered(wake_ups(each.scheduler, each.pod), stands_for=each.note) for each in asked]
     return reports[0] if len(reports) == 1 else several(reports)
 
 

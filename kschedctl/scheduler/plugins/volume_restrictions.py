@@ -39,6 +39,10 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
+HEARS_OF_UPDATES = ByVersion(
+    "whether VolumeRestrictions asks for updates of nodes where queueing hints are off", (("", False), ("1.32", True))
+)
+
 
 class RestrictionState(NamedTuple):
     """The pod's claims that no other pod may use, and how many of them one does."""
@@ -71,7 +75,8 @@ class VolumeRestrictions(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
-        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates))
+        of_nodes = node_actions(ActionType.ADD, gates) if HEARS_OF_UPDATES.at(gates.release) else ActionType.ADD
+        yield ClusterEventWithHint(NODE, of_nodes)
         yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, after_named_claim)
 
     def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:

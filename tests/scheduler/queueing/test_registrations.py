@@ -36,3 +36,67 @@ def written(asked: ClusterEventWithHint) -> str:
     names = [each.label for each in single if each & asked.action and not (every and each in ActionType.UPDATE)]
     names += ["Update"] if every else []
     return f"{RESOURCES[asked.kind]}: {', '.join(names)}{'' if asked.hint else ' (always Queue)'}"
+
+
+TAINT = "Node: UpdateNodeTaint (always Queue)"
+WITHOUT_DEVICES = {"DynamicResources": None}
+WITHOUT_FEATURES = {"NodeDeclaredFeatures": None}
+OLDER_LIMITS = ["PersistentVolumeClaim: Add", "Pod: Delete", "storage.k8s.io/CSINode: Add (always Queue)"]
+FIT = ["Node: Add, UpdateNodeAllocatable", TAINT, "Pod: Delete, UpdatePodScaleDown"]
+OF_VERSIONS: dict[str, dict[str, list[str] | None]] = {
+    "1.35": {**WITHOUT_FEATURES, "NodeResourcesFit": FIT},
+    "1.34": {**WITHOUT_FEATURES, "NodeResourcesFit": FIT},
+    "1.33": {**WITHOUT_FEATURES, **WITHOUT_DEVICES, "NodeResourcesFit": FIT, "DefaultPreemption": []},
+    "1.32": {
+        **WITHOUT_FEATURES,
+        **WITHOUT_DEVICES,
+        "NodeResourcesFit": [*FIT[:2], "Pod: Delete"],
+        "DefaultPreemption": [],
+        "NodeVolumeLimits": [*OLDER_LIMITS, "storage.k8s.io/VolumeAttachment: Delete (always Queue)"],
+    },
+}
+"""What default plugins ask for otherwise than in 1.36, by EventsToRegister of the release branches; None: no default
+plugin there."""
+
+
+@pytest.mark.parametrize("version", OF_VERSIONS)
+def test_older_versions(version: str) -> None:
+    cluster = kschedctl.Cluster.from_objects([], kube_version=version)
+    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    wanted = {**WANTED["default"], **OF_VERSIONS[version]}
+    assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == {
+        plugin: asked for plugin, asked in wanted.items() if asked is not None
+    }
+
+
+BROAD = "Node: Add, Update (always Queue)"
+NODE_LABELS = "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "asked"),
+    [
+        ("NodeAffinity", [BROAD]),
+        ("NodeName", [BROAD]),
+        ("NodePorts", [BROAD, "Pod: Delete (always Queue)"]),
+        ("NodeResourcesFit", [BROAD, "Pod: Delete (always Queue)"]),
+        ("NodeUnschedulable", [BROAD]),
+        ("TaintToleration", [BROAD]),
+        ("InterPodAffinity", [NODE_LABELS, "Pod: Add, Delete, UpdatePodLabel (always Queue)"]),
+        ("NodeVolumeLimits", [f"{line.removesuffix(' (always Queue)')} (always Queue)" for line in OLDER_LIMITS]),
+        (
+            "VolumeRestrictions",
+            [
+                "Node: Add (always Queue)",
+                TAINT,
+                "PersistentVolumeClaim: Add (always Queue)",
+                "Pod: Delete (always Queue)",
+            ],
+        ),
+        ("SchedulingGates", []),
+    ],
+)
+def test_before_hints(plugin: str, asked: list[str]) -> None:
+    cluster = kschedctl.Cluster.from_objects([], kube_version="1.31")
+    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    assert sorted(map(written, found[plugin])) == asked

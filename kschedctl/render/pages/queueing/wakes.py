@@ -36,6 +36,7 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
         paragraph(Marked(report.pod, Tone.STRONG), said, doubt(report.unknown)),
+        *((paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()),
         *message,
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
