@@ -8,7 +8,9 @@ from kschedctl.api.arrays import Position
 from kschedctl.scheduler.framework import SUCCESS, Status
 from kschedctl.scheduler.queueing.attempt import gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.events import ClusterEvent
 from kschedctl.scheduler.queueing.queued_pod import QueuedPod
+from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -20,6 +22,7 @@ class QueuePlugins:
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
+        self._interested: dict[tuple[Rejectors, ClusterEvent], bool] = {}
 
     def gate(self, pod: QueuedPod) -> tuple[str, Status]:
         """The plugin that keeps a pod out of the queue, and what it says."""
@@ -29,6 +32,13 @@ class QueuePlugins:
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         return self.gate(pod)[0]
+
+    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+        key = rejectors, event
+        if key not in self._interested:
+            asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
+            self._interested[key] = any(each.hints(plugin, event) for each in asked for plugin in rejectors.all)
+        return self._interested[key]
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         info = self._info(pod.position)

@@ -25,7 +25,8 @@ class QueuedPod:
     until then; ``attempts``: how often it was popped; ``unschedulable_count`` and ``consecutive_errors`` decide how
     long it backs off. ``rejectors`` refused it; ``gating_plugin`` is one of them, whose PreEnqueue keeps the pod from
     being tried. ``signature``: equal for pods that would get the same answers, None where that is not known.
-    ``flushed``: it is tried again since it had waited for so long.
+    ``flushed``: it is tried again since it had waited for so long. ``moved_by``: the label of the event that put it
+    back into the queue last.
     """
 
     position: Position
@@ -40,6 +41,7 @@ class QueuedPod:
     backoff_expiration: int | None = None
     signature: bytes | None = None
     flushed: bool = False
+    moved_by: str = ""
 
     @property
     def gated(self) -> bool:

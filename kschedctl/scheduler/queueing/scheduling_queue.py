@@ -13,6 +13,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
+from kschedctl.scheduler.queueing.events import ClusterEvent
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
@@ -22,6 +23,8 @@ LONGEST_UNSCHEDULABLE = 5 * 60 * NANOSECONDS
 """Pods that waited for longer are tried again, whatever happened."""
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
+FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
+"""What moves pods besides events."""
 ACTIVATE = None
 """In the place of an event: the pod is to be tried again whatever refused it. Upstream: EventForceActivate."""
 
@@ -31,6 +34,9 @@ class QueueAdvice(Protocol):
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         """The plugin that keeps a pod out of the queue, empty when none does; one that did so until now goes first."""
+
+    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+        """Whether any of the plugins, in some profile, asked for the event."""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Whether an event is about the pod, and one of which its gating plugin, where it has one, is told."""
@@ -51,6 +57,48 @@ class Rules(NamedTuple):
     in_groups: Container[Position] = frozenset()
 
 
+class UnschedulablePods:
+    """Pods that wait for something to change, together with those that the same plugins refused."""
+
+    def __init__(self) -> None:
+        self._by_rejectors: dict[Rejectors, dict[Position, QueuedPod]] = {}
+        self._rejectors: dict[Position, Rejectors] = {}
+
+    def __len__(self) -> int:
+        return len(self._rejectors)
+
+    def __contains__(self, position: Position) -> bool:
+        return position in self._rejectors
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (self._by_rejectors[rejectors][position] for position, rejectors in self._rejectors.items())
+
+    def get(self, position: Position) -> QueuedPod | None:
+        rejectors = self._rejectors.get(position)
+        return None if rejectors is None else self._by_rejectors[rejectors][position]
+
+    def rejectors(self) -> list[Rejectors]:
+        """All sets of plugins that refused some pod."""
+        return list(self._by_rejectors)
+
+    def refused_by(self, rejectors: Rejectors) -> list[QueuedPod]:
+        return list(self._by_rejectors.get(rejectors, {}).values())
+
+    def add(self, pod: QueuedPod) -> None:
+        self._rejectors[pod.position] = pod.rejectors
+        self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
+
+    def delete(self, position: Position) -> QueuedPod | None:
+        rejectors = self._rejectors.pop(position, None)
+        if rejectors is None:
+            return None
+        alike = self._by_rejectors[rejectors]
+        found = alike.pop(position)
+        if not alike:
+            del self._by_rejectors[rejectors]
+        return found
+
+
 class SchedulingQueue:
     """The pods that wait, by their positions."""
 
@@ -58,7 +106,7 @@ class SchedulingQueue:
         self.plugins, self.rules, self.clock = plugins, rules, clock
         self.active = PodHeap(_by_priority)
         self.backoff = BackoffQueue(clock, rules.backoff)
-        self.unschedulable: dict[Position, QueuedPod] = {}
+        self.unschedulable = UnschedulablePods()
         self.cycle = 0
         """How many pods were popped."""
         self._moved_in = -1
@@ -75,7 +123,7 @@ class SchedulingQueue:
         """All pods, each with the name of its queue."""
         yield from ((pod, ACTIVE) for pod in self.active)
         yield from ((pod, BACKOFF) for pod in self.backoff)
-        yield from ((pod, UNSCHEDULABLE) for pod in self.unschedulable.values())
+        yield from ((pod, UNSCHEDULABLE) for pod in self.unschedulable)
 
     # -- pods come, are tried, and come back ---------------------------------------------------------------------
 
@@ -121,12 +169,12 @@ class SchedulingQueue:
         elif self._moved_in >= self.cycle or not rejectors.all:
             self._back_off(pod)
         else:
-            self.unschedulable[pod.position] = pod
+            self.unschedulable.add(pod)
         self.done(pod.position)
 
     def delete(self, position: Position) -> None:
         """A pod that is gone, or bound."""
-        _ = self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.pop(position, None)
+        _ = self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
@@ -134,17 +182,18 @@ class SchedulingQueue:
         """The object of a pod that waits has changed, which makes this event for the pod itself."""
         pod = self.unschedulable.get(position)
         if pod is not None:
-            self._requeue(pod, self._strategy(pod, occurrence))
+            self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
         elif position in self._in_flight:
             self._happened.append((occurrence, position))
 
     def move(self, occurrence: Occurrence) -> None:
         """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue."""
-        for pod in list(self.unschedulable.values()):
-            if self.plugins.hears(pod, occurrence):
-                strategy = self._strategy(pod, occurrence)
-                if strategy is not SKIP:
-                    self._requeue(pod, strategy)
+        for rejectors in self.unschedulable.rejectors():
+            if not self.plugins.interested(rejectors, occurrence.event):
+                continue
+            for pod in self.unschedulable.refused_by(rejectors):
+                if self.plugins.hears(pod, occurrence):
+                    self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
         self._moved_in = self.cycle
         if self._in_flight:
             self._happened.append((occurrence, None))
@@ -165,10 +214,10 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         """So may those that waited for too long."""
         now = self.clock.now()
-        for pod in list(self.unschedulable.values()):
+        for pod in list(self.unschedulable):
             if now - pod.timestamp > LONGEST_UNSCHEDULABLE:
                 pod.flushed = True
-                self._requeue(pod, AFTER_BACKOFF)
+                self._requeue(pod, AFTER_BACKOFF, TIMEOUT)
 
     # -- moving one pod ------------------------------------------------------------------------------------------
 
@@ -198,11 +247,13 @@ class SchedulingQueue:
             return AFTER_BACKOFF
         return self.plugins.strategy(pod, occurrence)
 
-    def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy) -> None:
-        """Put the pod where the strategy says."""
+    def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
+        """Put the pod where the strategy says, by an event of this label."""
         if strategy is SKIP:
-            self.unschedulable[pod.position] = pod
-        elif strategy is AFTER_BACKOFF and self.backoff.backing_off(pod):
+            self.unschedulable.add(pod)
+            return
+        pod.moved_by = label
+        if strategy is AFTER_BACKOFF and self.backoff.backing_off(pod):
             self._back_off(pod)
         else:
             self._activate(pod)
@@ -211,23 +262,24 @@ class SchedulingQueue:
         """Into the active queue, unless a plugin gates the pod. ``checked``: they were asked already."""
         if not checked and self._held_back(pod):
             return False
-        self.unschedulable.pop(pod.position, None)
+        self.unschedulable.delete(pod.position)
         pod.initial_attempt = pod.initial_attempt or self.clock.now()
         self.active.add(pod)
         return True
 
     def _back_off(self, pod: QueuedPod) -> None:
         if not self.rules.backoff.popped or not self._held_back(pod):
-            self.unschedulable.pop(pod.position, None)
+            self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 
     def _held_back(self, pod: QueuedPod) -> bool:
         """Whether a PreEnqueue plugin refuses the pod, which then waits until that plugin is told of something."""
         pod.gating_plugin = plugin = self.plugins.gating_plugin(pod)
         if plugin:
+            self.unschedulable.delete(pod.position)
             refused = pod.rejectors.unschedulable | {plugin}
             pod.rejectors = pod.rejectors._replace(unschedulable=refused)
-            self.unschedulable[pod.position] = pod
+            self.unschedulable.add(pod)
         return bool(plugin)
 
 

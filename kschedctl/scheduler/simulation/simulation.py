@@ -1,13 +1,13 @@
 """Pods through the scheduling queue, one after the other, on a copy of the cluster.
 
-Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). Time does not pass: a pod is bound as soon
-as it is placed, a victim is gone as soon as it is preempted, and its place is taken by whoever preempted it. A pod that
-fits nowhere is tried again as long as something else moves.
+Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). A pod is bound as soon as it is placed, a
+victim is gone as soon as it is preempted, and its place is taken by whoever preempted it. A pod that fits nowhere is
+tried again when the queue says so (scheduler/simulation/queued_pods.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
@@ -24,17 +24,18 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.plugins.default_preemption import Preemption
-from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey
 
@@ -84,9 +85,12 @@ class Simulation:
         self.interrupted = False
         self.preemption = preemption
         self.gone: set[Position] = set()
-        self._failed: set[Hashable] = set()
-        """What fits nowhere since the trail had the length ``_failed_at``."""
+        self.retried: dict[Position, list[str]] = {}
+        """The pods that were tried again, and the label of the event before each time."""
+        self._failed: dict[Hashable, Rejectors | None] = {}
+        """What fits nowhere since the trail had the length ``_failed_at``, and what refused it, where that is known."""
         self._failed_at = -1
+        self._queue: QueuedPods | None = None
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = self.placements.unheard
@@ -106,14 +110,18 @@ class Simulation:
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
         found: list[Outcome] = []
-        waiting = self.queue(positions)
+        waiting = list(positions)
+        verdict = UNSCHEDULABLE
         try:
-            waiting = self._rounds(waiting, found, progress or _nobody)
+            groups = self._by_group(self.queue(waiting))
+            self._queue = QueuedPods(self.scheduler, self.placements, waiting, groups, lambda: self._moves)
+            self._work_off(self._queue, found, progress or _nobody)
         except KeyboardInterrupt:
-            self.interrupted = True
-            done = {outcome.position for outcome in found}
-            return found + [Outcome(position, NOT_TRIED) for position in waiting if position not in done]
-        return found + [Outcome(position, UNSCHEDULABLE) for position in waiting]
+            self.interrupted, verdict = True, NOT_TRIED
+        finally:
+            self._queue = None
+        done = {outcome.position for outcome in found}
+        return found + [Outcome(position, verdict) for position in self.queue(waiting) if position not in done]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
@@ -133,33 +141,39 @@ class Simulation:
             found.append(outcome._replace(message=messages[like]))
         return found
 
-    def _rounds(self, waiting: list[Position], found: list[Outcome], progress: Progress) -> list[Position]:
-        """Try all that wait as long as something moves; those that still wait in the end."""
-        moved = -1
-        while waiting and moved != self._moves:
-            moved, again = self._moves, list[Position]()
-            groups = self._by_group(waiting)
-            for position in waiting:
-                key = self.gangs.key(position)
-                if key is not None:  # with the first of them all were tried
-                    again += self._round_of_group(groups.pop(key, ()), found, progress)
-                elif (outcome := self._attempt_alone(position)) is None:
-                    again.append(position)
-                else:
-                    found.append(outcome)
-                    progress(1)
-            waiting = again
-        return waiting
+    def _work_off(self, queue: QueuedPods, found: list[Outcome], progress: Progress) -> None:
+        """Try pod after pod, and those of a group together, until none is worth another try."""
+        while (position := queue.pop()) is not None:
+            if queue.tried and (label := queue.moved_by(position)):
+                self.retried.setdefault(position, []).append(label)
+            if (key := self.gangs.key(position)) is not None:
+                outcomes = self._group_outcomes(queue, key)
+            elif (single := self._attempt_alone(position)) is not None:
+                outcomes = [single]
+            else:
+                queue.refused(position)
+                continue
+            found += outcomes
+            progress(len(outcomes))
+            for outcome in outcomes if queue.tried else ():
+                if outcome.row >= 0:
+                    queue.after(outcome.position, outcome.victims)
 
-    def _round_of_group(
-        self, members: Sequence[Position], found: list[Outcome], progress: Progress
-    ) -> Iterator[Position]:
-        """Try the members of a group together; those that still wait."""
+    def _group_outcomes(self, queue: QueuedPods, key: GroupKey) -> list[Outcome]:
+        """The pods of a group that wait, tried together; those that wait on come back when something moved."""
+        members = queue.members(key)
+        queue.before(members, (), self.rejectors)
         outcomes = self.attempt_group(members)
-        found += outcomes
-        progress(len(outcomes))
         done = {outcome.position for outcome in outcomes}
-        return (member for member in members if member not in done)
+        queue.group_refused(key, [member for member in members if member not in done])
+        return outcomes
+
+    def rejectors(self, position: Position) -> Rejectors:
+        """The plugins that refuse a pod that fits nowhere now; pods alike share them."""
+        like = self._likeness(position)
+        if self._failed.get(like) is None:
+            self._failed[like] = rejectors_of(self.cycle(position))
+        return self._failed[like] or NONE
 
     @property
     def _moves(self) -> int:
@@ -175,11 +189,8 @@ class Simulation:
         return found
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
-        """In PrioritySort's order: the highest priority first, among equals who came first."""
-        pods, came = self.view.pods, list(positions)
-        priority = pods.priority[pods.info[came]].tolist() if came else []
-        order = sorted(range(len(came)), key=lambda time: PrioritySort.sort_key(priority[time], time))
-        return [came[time] for time in order]
+        """In the order in which they are tried first."""
+        return in_order(self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
@@ -192,7 +203,7 @@ class Simulation:
         if settled is not None:
             return settled
         if self._failed_at != len(self.view.trail):
-            self._failed_at, self._failed = len(self.view.trail), set()
+            self._failed_at, self._failed = len(self.view.trail), {}
         if self._failed and self._likeness(position) in self._failed:
             return None
         framework = self._framework(position)
@@ -201,7 +212,7 @@ class Simulation:
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
         if found is None:
-            self._failed.add(self._likeness(position))
+            self._failed.setdefault(self._likeness(position))
         return found
 
     def attempt_group(self, members: Sequence[Position]) -> list[Outcome]:
@@ -229,6 +240,8 @@ class Simulation:
             return attempt
         attempt = self.gangs.preempting(framework, key, members)
         if attempt.placed:
+            if self._queue:
+                self._queue.before((), attempt.victims, self.rejectors)
             self.preempted = True
             self.evict(attempt.victims)
             for position, member in attempt.placed.items():
@@ -319,6 +332,8 @@ class Simulation:
         choice = self.placements.choose(framework, position)
         if choice is None:
             return None
+        if self._queue and self._queue.tried:
+            self._queue.before((position,), (), self.rejectors)
         self.bind(position, choice.row, choice.before)
         return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
 
@@ -330,10 +345,13 @@ class Simulation:
             return None
         if not self._any_below(info.priority):
             return None
-        outcome = run_post_filter(self.placements.cycle(framework, position))
-        candidate = self._candidate(outcome)
+        cycle = self.placements.cycle(framework, position)
+        candidate = self._candidate(run_post_filter(cycle))
         if candidate is None:
+            self._failed[self._likeness(position)] = rejectors_of(cycle)
             return None
+        if self._queue:
+            self._queue.before((position,), candidate.victims, self.rejectors)
         self.preempted = True
         self.evict(candidate.victims)
         self.bind(position, candidate.row)

@@ -40,6 +40,9 @@ class Said:
     def gating_plugin(self, pod: QueuedPod) -> str:
         return "SchedulingGates" if pod.position in self.gated else ""
 
+    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+        return True
+
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return not pod.gating_plugin
 

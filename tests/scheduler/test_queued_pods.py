@@ -1,0 +1,101 @@
+"""The queue of a simulation: in which order pods are tried, and what puts those back that fit nowhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from golden_cases import SETTINGS, Json, family_lines
+
+from kschedctl.api.arrays import Rows
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.placement import Choice, Placements
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.settling import pending
+
+SHARES = 4
+ZONE = "topology.kubernetes.io/zone"
+
+
+def node(name: str, cpu: str) -> Json:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": {ZONE: "z"}}, "status": status}
+
+
+def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "shop", "labels": {"app": name}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}}
+
+
+def near(app: str) -> Json:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def simulated(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[str, int]], dict[str, list[str]]]:
+    """The simulation, each pod with its row in the order in which they came about, and the retries by pod."""
+    simulation = Simulation(Scheduler(Cluster.from_objects(list(objects), **settings)))
+    name = [pod.metadata.name for pod in simulation.view.pods.objects]
+    outcomes = simulation.schedule(pending(simulation))
+    retried = {name[position]: labels for position, labels in simulation.retried.items()}
+    return simulation, [(name[outcome.position], outcome.row) for outcome in outcomes], retried
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.32", "1.36"])
+def test_a_pod_is_tried_again_once_the_one_that_it_needs_is_there(version: str) -> None:
+    """It backs off meanwhile, so that the last one goes first, whatever its priority."""
+    objects = [node("a", "4"), pod("first", 9, affinity=near("second")), pod("second", 5), pod("third")]
+    _, placed, retried = simulated(*objects, kube_version=version)
+    assert placed == [("second", 0), ("third", 0), ("first", 0)]
+    assert retried == {"first": ["AssignedPodAdd"]}
+
+
+def test_what_plugins_do_not_ask_for_puts_no_pod_back_before_its_time() -> None:
+    """A pod that comes makes no room: only when nothing else is left to try, five minutes later, is it tried again."""
+    _, placed, retried = simulated(node("a", "4"), pod("large", 9, cpu="5"), pod("small"))
+    assert placed == [("small", 0), ("large", -1)]
+    assert retried == {"large": ["UnschedulableTimeout"]}
+
+
+def test_a_pod_that_leaves_puts_those_back_that_lack_room() -> None:
+    """The first never preempts. The second evicts who has two cpus, takes one, and leaves too little."""
+    never = pod("first", 20, cpu="2", preemptionPolicy="Never")
+    running = pod("low", cpu="2", nodeName="a")
+    _, placed, retried = simulated(node("a", "2"), running, never, pod("second", 10))
+    assert placed == [("second", 0), ("first", -1)]
+    assert retried == {"first": ["AssignedPodDelete", "UnschedulableTimeout"]}
+
+
+def test_where_nothing_moves_nobody_is_tried_again() -> None:
+    _, placed, retried = simulated(node("a", "1"), pod("first", cpu="2"), pod("second", cpu="3"))
+    assert [row for _, row in placed] == [-1, -1]
+    assert retried == {}
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody is preempted, and equal nodes are taken by name. Afterwards five minutes may help others."""
+
+    def by_name(self: Placements, best: Rows, feasible: int, before: Any) -> Choice | None:
+        rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)
+        return Choice(rows[0], best, feasible, before) if feasible else None
+
+    monkeypatch.setattr(Placements, "_pick", by_name)
+    cases = [json.loads(line) for line in family_lines("over_time/run")]
+    calm = [c for c in cases if not any(cycle.get("victims") or cycle.get("batched") for cycle in c["want"]["cycles"])]
+    assert len(calm) > 60
+    for case in calm[share::SHARES]:
+        settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
+        simulation = Simulation(Scheduler(Cluster.from_objects(case["objects"], **settings)))
+        names, pods = simulation.view.nodes.names, simulation.view.pods.objects
+        outcomes = simulation.schedule(pending(simulation))
+        found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
+        wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]
+        assert found[: len(wanted)] == wanted, case["id"]
+        later = {
+            pods[position].key for position, labels in simulation.retried.items() if labels[-1].endswith("Timeout")
+        }
+        assert {key for key, _ in found[len(wanted) :]} <= later, case["id"]
