@@ -28,7 +28,6 @@ from kschedctl.scheduler.queueing.event_handlers import EventHandlers
 from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.registry import IN_TREE, in_tree
 from kschedctl.scheduler.sampling import SampledFrom, Sampling
-from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins
 from kschedctl.scheduler.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -121,9 +120,7 @@ class Scheduler:
     ) -> None:
         self.cluster, self.call_extender, self.sampled = cluster, call_extender, sampled
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates)
-        third_party: Mapping[str, Declaration] = (
-            registered_plugins(other_builds=cluster.other_builds) if cluster.configuration else {}
-        )
+        third_party = _not_in_tree(cluster) if cluster.configuration else {}
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )
@@ -205,6 +202,13 @@ class Scheduler:
 
 def _is_ignorable(extender: Mapping[str, Any]) -> bool:
     return bool(extender.get("ignorable"))
+
+
+def _not_in_tree(cluster: Cluster) -> Mapping[str, Declaration]:
+    """The other plugins that a configuration may name."""
+    from kschedctl.scheduler.scheduler_plugins.registry import registered_plugins  # noqa: PLC0415 - for few clusters
+
+    return registered_plugins(other_builds=cluster.other_builds)
 
 
 def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
