@@ -57,7 +57,7 @@ class Kustomizations:
             return True
         if not containers:
             return bool(self._folders)
-        unnamed = os.path.dirname(path) in self._folders and path not in self._used
+        unnamed = bool(self._folders) and path not in self._used
         return unnamed and not _field(spec, "template", "metadata", "labels")
 
     def completed(self, file: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -176,7 +176,9 @@ def _replicas(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[t
 def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:
     """The patches that are objects themselves; what is broken is left out."""
     written = [each for each in listed(kustomization, "patches") if isinstance(each, dict)]
-    paths = [each.get("path") for each in written] + listed(kustomization, "patchesStrategicMerge")
+    paths = [each.get("path") for each in written] + [
+        path for key in ("patches", "patchesStrategicMerge") for path in listed(kustomization, key)
+    ]
     texts = [text for each in written if isinstance(text := each.get("patch"), str)]
     for path in paths:
         if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
@@ -195,7 +197,7 @@ def _aside(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _named(kustomization: Mapping[str, Any]) -> Iterator[Any]:
     for key in _LISTS:
-        yield from (each.get("path") for each in listed(kustomization, key) if isinstance(each, dict))
+        yield from (each.get("path") if isinstance(each, dict) else each for each in listed(kustomization, key))
     for key in _FILES:
         yield from listed(kustomization, key)
     for key in _GENERATORS:

@@ -181,6 +181,9 @@ def test_what_an_operator_fills_in_is_not_missed(tmp_path: Path, capsys: pytest.
     kibana = f"apiVersion: kibana.k8s.elastic.co/v1\nkind: Kibana\nmetadata: {{name: a}}\nspec: {containers}\n"
     release = f"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: a}}\nspec: {containers}\n"
     assert found(tmp_path, capsys, kibana) == found(tmp_path, capsys, release) == []
+    partial = "{deployment: {spec: {template: {spec: {containers: [{name: grafana, env: []}]}}}}}"
+    grafana = f"apiVersion: grafana.integreatly.org/v1beta1\nkind: Grafana\nmetadata: {{name: a}}\nspec: {partial}\n"
+    assert found(tmp_path, capsys, grafana) == []
 
 
 def test_jobs_of_a_set_are_counted_times_their_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,11 @@ PATCHES = {
     "elsewhere/image.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
     "spec: {template: {spec: {containers: [{name: web, resources: {limits: {cpu: 1}}}]}}}\n",
     "elsewhere/gone.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {$patch: delete}\n",
+    "prod/old/kustomization.yaml": "resources: [../../base]\npatches: [image.yaml]\n",
+    "prod/old/image.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: {a: b}}\n"
+    "spec: {selector: {matchLabels: {app: web}}, template: {spec: {containers: [{name: web, image: web2}]}}}\n",
+    "elsewhere/unlabelled.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    "spec: {template: {spec: {containers: [{name: web, image: web2}]}}}\n",
     "elsewhere/sidecar.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
     "spec: {template: {spec: {containers: [{name: proxy, image: proxy}, {name: web, args: [a]}]}}}\n",
 }
@@ -120,9 +125,11 @@ def test_patches_are_no_workloads(lint: Lint) -> None:
         "elsewhere/gone.yaml",
         "elsewhere/image.yaml",
         "elsewhere/sidecar.yaml",
+        "elsewhere/unlabelled.yaml",
         "prod/more.yaml",
         "prod/pod.yaml",
         "prod/replicas.yaml",
+        "prod/old/image.yaml",
     ]
 
 

@@ -57,7 +57,8 @@ def _missing(workload: Workload) -> Iterator[Problem]:
     for field, i, container in kept:
         has = given | {*container.resources.requests, *container.resources.limits}
         lacking = [name for name in NEEDED if name not in has]
-        if lacking:
+        partial = workload.made_by and not container.image  # an operator adds its own to it
+        if lacking and not partial:
             message = f"container {container.name} requests no {' and no '.join(lacking)}"
             yield workload.problem((field, i), message)
 
