@@ -64,6 +64,7 @@ _kschedctl() {
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
+        simulate/--follow) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
         capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -83,7 +84,7 @@ _kschedctl() {
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
         config/*) COMPREPLY=($(compgen -W 'check view' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        simulate/-*) words='-n --namespace --rollout --pending -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
+        simulate/-*) words='-n --namespace -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers --rollout --pending --follow' ;;
         simulate/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet' ;;
         capacity/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

@@ -10,10 +10,10 @@ from typing import Any, Self
 from kschedctl import cluster
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.studies.explain import explain
-from kschedctl.studies.follow import follow
+from kschedctl.studies.following.follow import follow
+from kschedctl.studies.following.sampling import sampling
 from kschedctl.studies.remedies.remedies import remedies
 from kschedctl.studies.run_queue import run_queue
-from kschedctl.studies.sampling import sampling
 from kschedctl.studies.waking.wakes import wakes
 
 __all__ = ["Cluster", "explain", "follow", "remedies", "run_queue", "sampling", "wakes"]

@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.api.times import nanoseconds
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
@@ -134,3 +136,16 @@ def test_placed_one_after_the_other() -> None:
         assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
         assert choice.feasible == len(case["result"]["scored"])
         simulation.bind(position, view.nodes.index[case["result"]["chosen"]])
+
+
+def test_the_rollout_is_followed() -> None:
+    """By events of what was chosen: every pod went to a node that is among the best."""
+    cluster = kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *(case["pod"] for case in PLACED)])
+    after = nanoseconds("2030-01-01T00:00:00Z")
+    events = [
+        RealPlacement(after + i * 10**9, "", f"lab/{case['pod']['metadata']['name']}", case["result"]["chosen"])
+        for i, case in enumerate(PLACED)
+    ]
+    report = follow_rollout(cluster, events)
+    assert [each.outcome for each in report.placements] == ["AsReplayed"] * len(PLACED)
+    assert [each.feasible for each in report.placements] == [len(case["result"]["scored"]) for case in PLACED]

@@ -24,6 +24,7 @@ PAGES = {
     "LintRules": "pages.lint_rules:rule_list_page",
     "LintRule": "pages.lint_rules:rule_page",
     "Simulation": "pages.simulation:simulation_page",
+    "FollowedRollout": "pages.over_time.followed_rollout:followed_rollout_page",
     "Capacity": "pages.capacity:capacity_page",
     "Drain": "pages.drain:drain_page",
     "Failures": "pages.failures:failures_page",

@@ -23,6 +23,7 @@ from kschedctl.reports.extender_answers import ExtenderAnswers
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.findings import Findings, RuleList, RuleReport
 from kschedctl.reports.lint_fixes import LintFixes
+from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
@@ -45,6 +46,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "lint-rule": RuleReport,
     "effective-configuration": EffectiveConfiguration,
     "simulation": SimulationReport,
+    "followed-rollout": FollowedRollout,
     "capacity": Capacity,
     "drain": Drain,
     "failures": Failures,

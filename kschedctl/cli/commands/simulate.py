@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import answer, clusters
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.try_next import again
+from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
+from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE
+from kschedctl.sources.rollout_events import read_placements
 from kschedctl.studies import simulate as study
 from kschedctl.studies.controllers.manifests import in_files
+from kschedctl.studies.following.rollout import follow_rollout
 from kschedctl.studies.parallel import Progress, Workers
 
 EXAMPLES = (
@@ -27,7 +32,28 @@ EXAMPLES = (
     "kschedctl simulate -f web.yaml --rollout",
     "kschedctl simulate -f state.json -f web.yaml --runs 20",
     "kschedctl simulate -f web.yaml --call-extenders",
+    "kubectl get events -n shop -o json | kschedctl simulate --follow -",
 )
+
+
+@dataclass(frozen=True)
+class Manner:
+    """Which pods come, and how."""
+
+    rollout: Annotated[
+        bool,
+        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+    ] = False
+    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
+    follow: Annotated[
+        str | None,
+        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout: kubectl get events -o json."),
+    ] = None
+
+    def check_followed(self, run: RunOptions) -> None:
+        """Raises UsageError for what cannot be asked of a rollout that is followed."""
+        if self.rollout or self.pending or run.runs != 1:
+            raise UsageError("--follow does what was really done: --rollout, --pending and --runs say nothing to it")
 
 
 @with_options
@@ -37,24 +63,26 @@ def simulate(
     run: RunOptions,
     result: Output,
     extending: Extending,
+    manner: Manner,
     namespace: Namespace = None,
-    rollout: Annotated[
-        bool,
-        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
-    ] = False,
-    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False,
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
 
     Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
     The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. For example
     helm template web ./web | kschedctl simulate -f -
+    With --follow every pod of the Scheduled events is tried when it was really scheduled, in the cluster as it was
+    before or is after: where and why kube-scheduler chose otherwise.
     """
+    if manner.follow is not None:
+        manner.check_followed(run)
+        with extending.calling() as call_extender:
+            return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
     applications = read_manifests(source, namespace)
-    if not pending and not all(application.manifests for application in applications.values()):
+    if not manner.pending and not all(application.manifests for application in applications.values()):
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
-    options = {**run.options(), "rollout": rollout, "pending": pending}
+    options = {**run.options(), "rollout": manner.rollout, "pending": manner.pending}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
@@ -65,6 +93,27 @@ def simulate(
 
     with extending.calling() as options["call_extender"]:
         return answer(run, result, applications, ask, _all_scheduled)
+
+
+def _followed(
+    events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
+) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
+    """What is asked about, the question, and whether the answer is good. Raises KschedctlError."""
+    if events == STDIN and STDIN in source.filename:
+        raise UsageError("standard input cannot be both the manifests and the events")
+    placements = read_placements(events)
+    if source.filename:
+        subjects = read_manifests(source, namespace)
+    else:
+        subjects = {name: Application(*asked, [], {}) for name, asked in clusters(source).items()}
+
+    def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
+        done = progress.begin("Following", len(placements))
+        options: dict[str, Any] = {"sampling": run.sampled_from, "done": done, "call_extender": call_extender}
+        with in_files(application.places):
+            return follow_rollout(application.cluster, placements, application.manifests, **options)
+
+    return subjects, ask, lambda report: not report.otherwise
 
 
 def _all_scheduled(report: SimulationReport) -> bool:

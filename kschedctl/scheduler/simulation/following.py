@@ -1,8 +1,8 @@
 """The scheduler followed pod by pod: each is tried once more on its own, where it goes may be given from outside.
 
 Upstream: schedulingCycle, assumeAndReserve and handleSchedulingFailure in pkg/scheduler/schedule_one.go, and
-prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36). Nothing is bound: volumes are assumed.
-Victims go at once, and the pod waits for the node that it was nominated for until it is tried again.
+prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36). Victims go at once, and the pod waits for
+the node that it was nominated for until it is tried again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.reserve import release, reserve, reserving
+from kschedctl.scheduler.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -50,22 +51,27 @@ class Preempted(NamedTuple):
 class Following:
     """A fork of a scheduler's snapshot on which pods are tried one after the other. Positions are into ``view.pods``.
 
-    ``gone``: the pods that were preempted; ``unknown``: what the pods tried so far lean on that was not read. Time
-    stands still.
+    While time stands still nothing is bound, and volumes are assumed. ``sampling``: a part of the nodes is looked at.
+    ``gone``: the pods that were preempted; ``unknown``: what the pods tried so far lean on that was not read.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, *, time_passes: bool = False, sampling: SampledFrom | None = None) -> None:
         self.scheduler, self.view = scheduler, scheduler.view.fork()
-        self.view.time_passes = False
+        self.view.time_passes = time_passes
+        self.sampling = None if sampling is None else self.searches(sampling)
         self.gone: set[Position] = set()
         self.unknown: dict[Unknown, None] = {}
 
+    def searches(self, sampled: SampledFrom) -> Sampling:
+        """How nodes are searched where a part of them is looked at."""
+        return sampled.begin(self.scheduler.configuration, len(self.view.nodes))
+
     def attempt(self, position: Position) -> Tried:
-        """The pod's cycle as things are now, on all nodes."""
+        """The pod's cycle as things are now."""
         info = self.incoming(position)
         framework, unknown = self.scheduler.framework_for(info, self.view)
         self.unknown.update(dict.fromkeys(unknown))
-        return Tried(position, None if framework is None else run_cycle(framework, info, self.view))
+        return Tried(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 
     def incoming(self, position: Position) -> PodInfo:
         """What the pod asks for, with the node that it is nominated for now."""
@@ -89,10 +95,14 @@ class Following:
         """Put it on a node, with what is reserved for it there. Raises PluginError."""
         assert tried.cycle is not None
         plugins = reserving(tried.cycle.framework, tried.cycle.info.spec)
-        before = tried.cycle.pre_filter.results
-        reserve(plugins, tried.cycle.info, tried.cycle.info.pod, self.view, row, before=before, assumed=True)
-        self.view.nominate(tried.position, NO_ROW)
-        self.view.assume(tried.position, row)
+        before, assumed = tried.cycle.pre_filter.results, not self.view.time_passes
+        reserve(plugins, tried.cycle.info, tried.cycle.info.pod, self.view, row, before=before, assumed=assumed)
+        self.put(tried.position, row)
+
+    def put(self, position: Position, row: Row) -> None:
+        """The same without what would be reserved for it."""
+        self.view.nominate(position, NO_ROW)
+        self.view.assume(position, row)
 
     def preempt(self, tried: Tried) -> Preempted:
         """Nominate it for the first by name of the candidates that cost equally little, whose victims go."""
@@ -120,9 +130,13 @@ class Following:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good."""
+        self.take_off(positions)
+        self.gone.update(positions)
+
+    def take_off(self, positions: Sequence[Position]) -> None:
+        """Take pods off their nodes; their devices are free again."""
         for position in positions:
             self.view.forget(position)
-        self.gone.update(positions)
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
         specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]
         plugins: dict[str, ReservePlugin] = {

@@ -1,0 +1,60 @@
+"""A real rollout followed, as a document: apiVersion kschedctl.dev/v1, kind FollowedRollout."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.unknown import UnknownKind
+
+AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
+NOT_BEST, NOT_FEASIBLE, NOT_LOOKED_AT = "NotBest", "NotFeasible", "NotLookedAt"
+OTHER_SCHEDULER, UNKNOWN_NODE, UNKNOWN_POD, NOT_COMPARED = "OtherScheduler", "UnknownNode", "UnknownPod", "NotCompared"
+OTHERWISE = (NOT_FEASIBLE, NOT_LOOKED_AT, NOT_BEST, OTHER_SCHEDULER, UNKNOWN_NODE)
+"""The outcomes that say that the real scheduler did something else."""
+
+
+class FollowedPlacement(Document, frozen=True):
+    """A pod that was put on ``node`` at ``time`` by ``scheduler``, and what the replay says of that, ``outcome``:
+
+    AsReplayed: one of the best nodes; BestOfAPart: the best where a part of the nodes was looked at, which
+    kube-scheduler does in clusters of this size. Otherwise NotBest: ``behind`` so many points the ``best``, by ``lost``
+    points of each plugin; NotFeasible: ``plugin`` refuses the node for ``reasons``; NotLookedAt: not in the part of the
+    nodes that was searched; OtherScheduler: one that no profile replays; UnknownNode: there is no such node here.
+    Nothing is known of an UnknownPod, or NotCompared, as ``reasons`` say. ``feasible`` nodes fit. ``order``: it agrees
+    if the pod was tried so many placements later than its event tells, sooner if negative.
+    """
+
+    pod: str
+    node: str
+    time: str
+    scheduler: str
+    outcome: str
+    feasible: int = 0
+    best: tuple[str, ...] = ()
+    behind: int = 0
+    lost: dict[str, int] = msgspec.field(default_factory=dict)
+    plugin: str = ""
+    reasons: tuple[str, ...] = ()
+    order: int = 0
+
+
+class FollowedRollout(Document, frozen=True):
+    """``placements`` in the order of time, of which ``otherwise`` were not as the replay has it, ``agree`` were.
+
+    ``assumed``: what had to be guessed.
+    """
+
+    agree: int
+    otherwise: int
+    placements: tuple[FollowedPlacement, ...] = ()
+    assumed: tuple[str, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    interrupted: bool = False
+    search_start: SearchStart | None = None
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "FollowedRollout"

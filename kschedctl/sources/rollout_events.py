@@ -1,0 +1,96 @@
+"""Where a real scheduler put pods, from the events that it wrote, or Bindings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kschedctl.api.times import nanoseconds
+from kschedctl.errors import InputError
+from kschedctl.sources.read import read_documents
+from kschedctl.studies.following.rollout import RealPlacement
+
+ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
+MOST_EVENTS = 200_000
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
+
+
+def read_placements(path: str) -> list[RealPlacement]:
+    """The Scheduled events and Bindings of a file, in the order of time; others are passed over.
+
+    Events are those of core/v1 or events.k8s.io/v1, each by itself or in lists. Raises InputError, also where there is
+    none.
+    """
+    found = []
+    for document in read_documents(path):
+        for each in _items(document, path):
+            placement = _placement(each, path)
+            if placement is not None:
+                found.append(placement)
+        if len(found) > MOST_EVENTS:
+            raise InputError(f"more than {MOST_EVENTS:,} placements", where=path)
+    if not found:
+        raise InputError("no Scheduled event", where=path, hint=HINT)
+    return sorted(found, key=lambda each: each.nanoseconds)
+
+
+def _items(document: Mapping[str, Any], path: str) -> Iterator[Mapping[str, Any]]:
+    if not str(document.get("kind", "")).endswith("List"):
+        yield document
+        return
+    items = document.get("items")
+    if not isinstance(items, list):
+        raise InputError(f"items of a {document['kind']}: expected a list", where=path)
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise InputError(f"items: expected objects, got {type(item).__name__}", where=path)
+        kind = str(document["kind"]).removesuffix("List")
+        yield item if kind == "" else {"kind": kind, **item}
+
+
+def _placement(document: Mapping[str, Any], path: str) -> RealPlacement | None:
+    if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
+        return _of_event(document, path)
+    return _of_binding(document, path) if document.get("kind") == "Binding" else None
+
+
+def _of_event(event: Mapping[str, Any], path: str) -> RealPlacement | None:
+    """None for events of others with the same reason."""
+    about = _mapping(event, "regarding") or _mapping(event, "involvedObject")
+    words = ASSIGNED.fullmatch(str(event.get("note") or event.get("message") or "").strip())
+    if about.get("kind", "Pod") != "Pod" or words is None:
+        return None
+    source = _mapping(event, "deprecatedSource") or _mapping(event, "source")
+    scheduler = event.get("reportingController") or event.get("reportingComponent") or source.get("component") or ""
+    times = ("eventTime", "deprecatedFirstTimestamp", "firstTimestamp", "deprecatedLastTimestamp", "lastTimestamp")
+    time = next((event[key] for key in times if event.get(key)), None)
+    time = time or _mapping(event, "metadata").get("creationTimestamp")
+    return _made(words.groups(), time, path)._replace(scheduler=str(scheduler)[:253])
+
+
+def _of_binding(binding: Mapping[str, Any], path: str) -> RealPlacement:
+    metadata, target = _mapping(binding, "metadata"), _mapping(binding, "target")
+    namespace, name = metadata.get("namespace") or "default", metadata.get("name")
+    return _made((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
+
+
+def _made(names: Sequence[Any], time: Any, path: str) -> RealPlacement:
+    """Of the names of namespace, pod and node. Raises InputError for names that are none, or no time."""
+    for what, name in zip(("namespace", "pod", "node"), names, strict=True):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InputError(f"{what} {str(name)[:60]!r} is not a name", where=path)
+    namespace, pod, node = names
+    if not isinstance(time, str):
+        raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
+    try:
+        moment = nanoseconds(time)
+    except InputError as error:
+        raise InputError(error.what, where=path, hint=error.hint) from None
+    return RealPlacement(moment, time, f"{namespace}/{pod}", node)
+
+
+def _mapping(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = document.get(key)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,287 @@
+"""A real rollout followed: where, and why, the real scheduler chose otherwise than the replay would have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.objects import Struct
+from kschedctl.api.times import nanoseconds
+from kschedctl.cluster import Cluster
+from kschedctl.reports.over_time.followed_rollout import (
+    AS_REPLAYED,
+    BEST_OF_A_PART,
+    NOT_BEST,
+    NOT_COMPARED,
+    NOT_FEASIBLE,
+    NOT_LOOKED_AT,
+    OTHER_SCHEDULER,
+    OTHERWISE,
+    UNKNOWN_NODE,
+    UNKNOWN_POD,
+    FollowedPlacement,
+    FollowedRollout,
+)
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.pre_filter import selected_by_name
+from kschedctl.scheduler.sampling import SampledFrom, Terms
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.studies.shared_cluster import left_out, searched
+from kschedctl.studies.simulate import prepare
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
+
+Done = Callable[[int], None]
+ABREAST, MOST_ABREAST = 100_000_000, 16
+"""Nanoseconds within which events say nothing about the order in which pods were tried: each is written when a binding
+is done, and these go on side by side. Not more than so many are tried in another order."""
+
+
+class RealPlacement(NamedTuple):
+    """A pod (``namespace/name``) was put on a node: when, in nanoseconds since 1970 and as it was written, by whom.
+
+    ``scheduler`` is empty where that is not known.
+    """
+
+    nanoseconds: int
+    time: str
+    pod: str
+    node: str
+    scheduler: str = ""
+
+
+def follow_rollout(
+    cluster: Cluster,
+    placements: Sequence[RealPlacement],
+    manifests: Iterable[Mapping[str, Any] | Struct] = (),
+    *,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    done: Done = lambda number: None,
+) -> FollowedRollout:
+    """Try every pod when it was really scheduled, with what was placed before it, and put it where it really went.
+
+    The cluster is that before or after: what the placements name has no node until its turn, and what was created
+    later comes when it was. ``manifests`` are applied to it; their pods stand for those of a workload's name. Raises
+    InputError, ConfigurationError.
+    """
+    manifests = list(manifests)
+    scene = prepare(cluster, manifests) if manifests else None
+    made = scene.workloads if scene else {}
+    scheduler = Scheduler(scene.cluster if scene else cluster, call_extender)
+    followed = _Followed(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    found = []
+    interrupted = False
+    try:
+        for step in followed.steps():
+            found.append(step)
+            done(1)
+    except KeyboardInterrupt:
+        interrupted = True
+    return _report(followed, found, (*(scene.assumed if scene else ()), *followed.notes), interrupted, sampling)
+
+
+def _report(
+    followed: _Followed,
+    found: Sequence[FollowedPlacement],
+    assumed: tuple[str, ...],
+    interrupted: bool,
+    sampling: SampledFrom | None,
+) -> FollowedRollout:
+    following, outcomes = followed.following, Counter(each.outcome for each in found)
+    unknown = (*of_cluster(following.view.cluster), *following.unknown)
+    return FollowedRollout(
+        agree=outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART],
+        otherwise=sum(outcomes[outcome] for outcome in OTHERWISE),
+        placements=tuple(found),
+        assumed=assumed,
+        **left_out(following.scheduler),
+        **searched(sampling, len(following.view.nodes), 0),
+        **said(unknown_kinds(unknown, IN_SIMULATIONS)),
+        interrupted=interrupted,
+    )
+
+
+class _Followed:
+    """The pods of the placements, in a cluster as it was before the first of them.
+
+    ``made``: pod -> workload, for the pods that manifests make; ``notes``: what had to be guessed.
+    """
+
+    def __init__(self, following: Following, placements: Sequence[RealPlacement], made: Mapping[str, str]) -> None:
+        self.following, self.view, self.notes = following, following.view, list[str]()
+        self.placements = placements
+        self._placed: list[tuple[int, Position, Row]] = []
+        self._made: dict[str, list[Position]] = {}
+        for pod, workload in made.items():
+            name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
+            self._made.setdefault(name, []).append(self.view.pods.index[pod])
+        index = self.view.pods.index
+        named = [index[pod] for pod in dict.fromkeys(each.pod for each in placements) if pod in index]
+        self._later = self._created_later(placements, set(named))
+        following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
+
+    def _created_later(
+        self, placements: Sequence[RealPlacement], named: set[Position]
+    ) -> list[tuple[int, Position, Row]]:
+        """The other pods that have a node and were created after the first placement, the latest first."""
+        if not placements:
+            return []
+        found = []
+        for number in np.flatnonzero(self.view.node >= 0).tolist():
+            position = Position(number)
+            created = self.view.pods.objects[position].metadata.creation_timestamp
+            if position not in named and created and nanoseconds(created) > placements[0].nanoseconds:
+                found.append((nanoseconds(created), position, Row(int(self.view.node[position]))))
+        if found:
+            self.notes.append(f"{len(found):,} running pods without an event are there from when they were created")
+        return sorted(found, reverse=True)
+
+    def steps(self) -> Iterator[FollowedPlacement]:
+        """Try each pod, say what the replay makes of where it went, and put it there."""
+        for number, placement in enumerate(self.placements):
+            yield self._step(number, placement)
+
+    def _step(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+        while self._later and self._later[-1][0] <= placement.nanoseconds:
+            _, other, row = self._later.pop()
+            self.view.assume(other, row)
+        position = self._position(placement.pod)
+        if position is None:
+            return _told(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
+        if self.view.node[position] >= 0:  # scheduled once more under the same name
+            self.following.take_off([position])
+        row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
+        tried = self.following.attempt(position)
+        found = _compared(placement, tried, row, self.following)
+        if found.outcome in (NOT_BEST, NOT_FEASIBLE):
+            found = self._in_another_order(number, position, row) or found
+        if row != NO_ROW:
+            self._put(tried, row)
+            self._placed.append((placement.nanoseconds, position, row))
+        return found
+
+    def _in_another_order(self, number: int, position: Position, row: Row) -> FollowedPlacement | None:
+        """The same where the pod was tried a bit sooner or later than its event tells, if then it agrees."""
+        now = self.placements[number].nanoseconds
+        before = [(p, r) for time, p, r in self._placed[-MOST_ABREAST:] if now - time <= ABREAST]
+        after = [
+            (self.view.pods.index[each.pod], Row(self.view.nodes.index[each.node]))
+            for each in self.placements[number + 1 : number + 1 + MOST_ABREAST]
+            if each.nanoseconds - now <= ABREAST
+            and each.pod in self.view.pods.index
+            and each.node in self.view.nodes.index
+        ]
+        gone = [(p, r) for p, r in reversed(before) if self.view.node[p] == r]
+        come = [(p, r) for p, r in dict(after).items() if self.view.node[p] < 0 and p != position]
+        return self._moving(number, position, row, gone, -1) or self._moving(number, position, row, come, 1)
+
+    def _moving(
+        self, number: int, position: Position, row: Row, others: Sequence[tuple[Position, Row]], sign: int
+    ) -> FollowedPlacement | None:
+        """With one more of the others gone, or come, after the other, until it agrees; then all is as it was."""
+        moved = []
+        try:
+            for other, its_row in others:
+                moved.append((other, its_row))
+                self._move(other, its_row, sign)
+                tried = self.following.attempt(position)
+                found = _compared(self.placements[number], tried, row, self.following)
+                if found.outcome == AS_REPLAYED:
+                    return replace(found, order=sign * len(moved))
+        finally:
+            for other, its_row in reversed(moved):
+                self._move(other, its_row, -sign)
+        return None
+
+    def _move(self, position: Position, row: Row, sign: int) -> None:
+        if sign > 0:
+            self.view.assume(position, row)
+        else:
+            self.view.forget(position)
+
+    def _position(self, pod: str) -> Position | None:
+        """The pod itself, else the next of those that manifests make for a workload of which it has the name."""
+        if pod in self.view.pods.index:
+            return self.view.pods.index[pod]
+        owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
+        return self._made[max(owners, key=len)].pop(0) if owners else None
+
+    def _put(self, tried: Tried, row: Row) -> None:
+        """On its node, with what is reserved for it there, as far as that fits."""
+        if tried.cycle is not None and row in tried.cycle.feasible:
+            try:
+                self.following.assume(tried, row)
+                return
+            except PluginError as failure:
+                self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
+        self.following.put(tried.position, row)
+
+
+def _told(placement: RealPlacement, outcome: str, **facts: Any) -> FollowedPlacement:
+    return FollowedPlacement(placement.pod, placement.node, placement.time, placement.scheduler, outcome, **facts)
+
+
+def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:
+    cycle, served = tried.cycle, following.scheduler.configuration.profiles
+    if cycle is None or (placement.scheduler and placement.scheduler not in served):
+        return _told(placement, OTHER_SCHEDULER)
+    if row == NO_ROW:
+        return _told(placement, UNKNOWN_NODE)
+    if cycle.error is not None:
+        return _told(placement, NOT_COMPARED, reasons=(cycle.error,))
+    feasible = len(cycle.feasible)
+    if row not in cycle.feasible:
+        return _not_feasible(placement, cycle, row, feasible)
+    best = tuple(sorted(cycle.view.nodes.names[each] for each in cycle.scores.best.tolist()))
+    if placement.node in best:
+        return _told(placement, AS_REPLAYED, feasible=feasible, best=best)
+    behind, lost = _behind(cycle, row, best[0])
+    part = following.sampling is None and _best_of_a_part(cycle, row, following)
+    outcome = BEST_OF_A_PART if part else NOT_BEST
+    return _told(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
+
+
+def _not_feasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
+    """The node is refused, by PreFilter or Filter plugins, or was not looked at."""
+    if cycle.pre_filter.status.rejected:
+        plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
+    elif not cycle.filter.passing[row]:
+        plugin, status = cycle.filter.first_fail(row)
+    elif cycle.search is not None and not cycle.considered[row]:
+        return _told(placement, NOT_LOOKED_AT, feasible=feasible)
+    else:
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.status(row)
+    return _told(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
+
+
+def _behind(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
+    """By how many points a node is behind the best, and what each plugin has to do with it."""
+    rows = cycle.scores.rows.tolist()
+    mine, other = rows.index(row), rows.index(cycle.view.nodes.index[best])
+    lost = {name: int(scores[other] - scores[mine]) for name, scores in cycle.scores.weighted.items()}
+    total = cycle.scores.total
+    return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
+
+
+def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
+    """Whether the scheduler, which looks at a part of so many nodes, may have seen no better one.
+
+    As many nodes that fit, one after the other in its order, would have to be no better than this one; the scores are
+    those among all nodes.
+    """
+    offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
+    enough = following.searches(SampledFrom()).enough(
+        offered, Terms.of(cycle.framework.profile, cycle.framework.release)
+    )
+    total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
+    better = np.flatnonzero(np.roll(total > total[mine], -mine))
+    without = len(total) if not len(better) else int(better[0]) + len(total) - int(better[-1]) - 1
+    return enough <= without

@@ -1,0 +1,77 @@
+"""`simulate --follow`: the answer, its exit code, its form, and questions that make no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from conftest import Json, Run, Write, node, pod
+
+from kschedctl.reports.over_time.followed_rollout import FollowedRollout
+from kschedctl.reports.schema import schema_of
+
+
+def event(name: str, node_name: str, second: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": name},
+        "reason": "Scheduled",
+        "message": f"Successfully assigned default/{name} to {node_name}",
+        "eventTime": f"2026-01-01T00:00:0{second}.000000Z",
+        "reportingComponent": "default-scheduler",
+    }
+
+
+@pytest.fixture
+def state(write: Write) -> str:
+    """``a`` runs on the empty node, ``b`` went to the full one."""
+    running = [pod("x", "4", uid="x", nodeName="full"), pod("a", uid="a", nodeName="empty"), pod("b", uid="b")]
+    return write(node("empty"), node("full"), *running)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    path = tmp_path / "events.json"
+    items = [event("a", "empty", 1), event("b", "full", 2)]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+def test_the_answer(run: Run, state: str, events: str) -> None:
+    found = run("simulate", "--follow", events, "-f", state)
+    assert found.code == 1
+    assert found.out.splitlines()[0] == (
+        "1 of 2 pods placed otherwise: 1 of 2 pods went to a node that the replay has among the best"
+    )
+    assert "refused by NodeResourcesFit: Insufficient cpu" in found.out
+    assert "a stale cache" in found.out
+    assert max(map(len, found.out.splitlines()[1:])) <= 110
+
+
+def test_the_document(run: Run, state: str, events: str) -> None:
+    document = json.loads(run("simulate", "--follow", events, "-f", state, "-o", "json").out)
+    jsonschema.validate(document, schema_of(FollowedRollout))
+    assert [each["outcome"] for each in document["placements"]] == ["AsReplayed", "NotFeasible"]
+    assert (document["kind"], document["agree"], document["otherwise"]) == ("FollowedRollout", 1, 1)
+
+
+def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Write, events: str) -> None:
+    state = write(node("empty"), node("full"), pod("a", uid="a"), pod("b", uid="b"), whole=False)
+    found = run("simulate", "--follow", events, "-f", state)
+    assert found.code == 5
+    assert "unless" in found.out.splitlines()[0]
+
+
+@pytest.mark.parametrize("option", [["--pending"], ["--rollout"], ["--runs", "3"]])
+def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, option: list[str]) -> None:
+    found = run("simulate", "--follow", events, "-f", state, *option)
+    assert (found.code, "--follow does what was really done" in found.err) == (2, True)
+
+
+def test_files_without_events(run: Run, state: str) -> None:
+    found = run("simulate", "--follow", state, "-f", state)
+    assert (found.code, "no Scheduled event" in found.err) == (2, True)

@@ -1,0 +1,99 @@
+"""Scheduled events and Bindings as they are printed: what is taken of them, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kschedctl.errors import InputError
+from kschedctl.sources.rollout_events import read_placements
+
+Json = dict[str, Any]
+
+
+def core(pod: str, node: str, time: str, **fields: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.1", "namespace": "shop"},
+        "involvedObject": {"kind": "Pod", "namespace": "shop", "name": pod},
+        "reason": "Scheduled",
+        "message": f"Successfully assigned shop/{pod} to {node}",
+        "eventTime": time,
+        "reportingComponent": "default-scheduler",
+        **fields,
+    }
+
+
+def newer(pod: str, node: str, time: str) -> Json:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.2", "namespace": "shop"},
+        "regarding": {"kind": "Pod", "namespace": "shop", "name": pod},
+        "reason": "Scheduled",
+        "note": f"Successfully assigned shop/{pod} to {node}",
+        "eventTime": time,
+        "reportingController": "mine",
+    }
+
+
+def binding(pod: str, node: str, time: str) -> Json:
+    metadata = {"name": pod, "namespace": "shop", "creationTimestamp": time}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "events"
+    path.write_text(text)
+    return str(path)
+
+
+def listed(*items: Json, kind: str = "List") -> Json:
+    return {"apiVersion": "v1", "kind": kind, "items": list(items)}
+
+
+@pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
+def test_what_is_taken_in_the_order_of_time(tmp_path: Path, dump: Any) -> None:
+    other = core("noise", "n1", "2026-01-01T00:00:00Z", reason="Pulled", message="Image already present")
+    old = core("old", "n3", None, lastTimestamp="2026-01-01T00:00:03Z", reportingComponent="")
+    old["source"] = {"component": "older"}
+    events = [
+        newer("b", "n2", "2026-01-01T00:00:02.000002Z"),
+        other,
+        old,
+        core("a", "n1", "2026-01-01T00:00:02.000001Z"),
+    ]
+    found = read_placements(written(tmp_path, dump(listed(*events, binding("c", "n4", "2026-01-01T00:00:01Z")))))
+    assert [(each.pod, each.node, each.scheduler) for each in found] == [
+        ("shop/c", "n4", ""),
+        ("shop/a", "n1", "default-scheduler"),
+        ("shop/b", "n2", "mine"),
+        ("shop/old", "n3", "older"),
+    ]
+
+
+def test_lists_of_events_leave_out_their_kind(tmp_path: Path) -> None:
+    event = {key: value for key, value in core("a", "n1", "2026-01-01T00:00:02Z").items() if key != "kind"}
+    assert len(read_placements(written(tmp_path, json.dumps(listed(event, kind="EventList"))))) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (listed(), "no Scheduled event"),
+        (listed(core("a", "n1", "yesterday")), "'yesterday' is not a time"),
+        (listed(core("a", "n1", "", metadata={})), "no time when shop/a was scheduled"),
+        (listed(core("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
+        ({"kind": "List", "items": {}}, "expected a list"),
+        ({"kind": "List", "items": [3]}, "expected objects, got int"),
+        (listed({"kind": "Binding", "metadata": {"name": "a"}, "target": 3}), "node 'None' is not a name"),
+    ],
+)
+def test_bad_events_are_refused_in_a_line(tmp_path: Path, document: Json, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        read_placements(written(tmp_path, json.dumps(document)))

@@ -1,0 +1,102 @@
+"""Real rollouts followed: what the replay makes of where pods went, by arithmetic done by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from small import Json, node, pod, workload
+
+from kschedctl.cluster import Cluster
+from kschedctl.reports.over_time.followed_rollout import FollowedPlacement, FollowedRollout
+from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
+
+SECOND = 10**9
+
+
+def placed(name: str, node_name: str, second: float = 0, scheduler: str = "default-scheduler") -> RealPlacement:
+    return RealPlacement(int(second * SECOND), f"second {second}", f"d/{name}", node_name, scheduler)
+
+
+def followed(objects: list[Json], *placements: RealPlacement, **options: Any) -> FollowedRollout:
+    return follow_rollout(Cluster.from_objects(objects), placements, **options)
+
+
+def one(report: FollowedRollout) -> FollowedPlacement:
+    (found,) = report.placements
+    return found
+
+
+def test_a_pod_that_runs_is_tried_as_it_was_then() -> None:
+    """Both run now; the first of them had two empty nodes, the second the one that the first left empty."""
+    objects = [node("n1"), node("n2"), pod("a", "n2"), pod("b", "n1")]
+    report = followed(objects, placed("a", "n2", 1), placed("b", "n1", 2))
+    assert [each.best for each in report.placements] == [("n1", "n2"), ("n1",)]
+    assert (report.agree, report.otherwise) == (2, 0)
+
+
+def test_a_node_that_is_not_the_best() -> None:
+    """n1 has a pod of 2 of its 4 cpus: the replay prefers n2.
+
+    Of cpu 75 and 25 % are free then, of memory, where a pod counts with 200 MB of 8 GiB, 97 and 95 %.
+    """
+    found = one(followed([node("n1"), node("n2"), pod("x", "n1", "2"), pod("a", "n1")], placed("a", "n1")))
+    assert (found.outcome, found.best, found.feasible) == ("NotBest", ("n2",), 2)
+    assert found.behind == sum(found.lost.values()) > 0
+    assert found.lost["NodeResourcesFit"] == (75 + 97) // 2 - (25 + 95) // 2
+
+
+def test_a_node_that_refuses_the_pod() -> None:
+    found = one(followed([node("n1"), node("n2"), pod("x", "n1", "4"), pod("a", "n1")], placed("a", "n1")))
+    assert (found.outcome, found.plugin, found.reasons) == ("NotFeasible", "NodeResourcesFit", ("Insufficient cpu",))
+    assert found.feasible == 1
+
+
+def test_what_is_not_the_replayed_scheduler_s() -> None:
+    objects = [node("n1"), pod("a"), pod("b", schedulerName="mine"), pod("c")]
+    report = followed(
+        objects, placed("a", "n1", 1, "mine"), placed("b", "n1", 2), placed("c", "gone", 3), placed("nobody", "n1", 4)
+    )
+    outcomes = [each.outcome for each in report.placements]
+    assert outcomes == ["OtherScheduler", "OtherScheduler", "UnknownNode", "UnknownPod"]
+    assert (report.agree, report.otherwise) == (0, 3)
+
+
+def test_events_of_the_same_moment_have_no_order() -> None:
+    """``b`` went to the emptier node before ``a`` took it; a second apart that would be otherwise."""
+    objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
+    report = followed(objects, placed("a", "n2", 1), placed("b", "n2", 1.01))
+    assert [(each.outcome, each.order) for each in report.placements] == [("AsReplayed", 0), ("AsReplayed", -1)]
+    report = followed(objects, placed("a", "n2", 1), placed("b", "n2", 2))
+    assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest"]
+
+
+def test_pods_that_came_later_are_not_there_yet() -> None:
+    """``late`` fills n1, where ``a`` went before it was created."""
+    late = pod("late", "n1", "3")
+    late["metadata"]["creationTimestamp"] = "1970-01-01T00:00:09Z"
+    report = followed([node("n1"), node("n2", cpu="3"), late, pod("a", "n1", "2")], placed("a", "n1", 5))
+    assert one(report).outcome == "AsReplayed"
+    assert len(report.assumed) == 1
+
+
+def test_pods_of_manifests_stand_for_those_of_their_workload() -> None:
+    web = workload("Deployment", spec={"replicas": 2})
+    report = followed(
+        [node("n1"), node("n2")], placed("web-6d4-x1", "n1", 1), placed("web-6d4-x2", "n2", 2), manifests=[web]
+    )
+    assert (report.agree, report.otherwise) == (2, 0)
+
+
+def test_in_large_clusters_a_part_of_the_nodes_decides() -> None:
+    """200 nodes, 100 are enough, and the first 50 are better: one of the others may be the best of a part."""
+    nodes = [node(f"n{i:03}", cpu="8" if i < 50 else "4") for i in range(200)]
+    outcomes = {
+        (name, start): one(followed([*nodes, pod("a", name)], placed("a", name), sampling=sampling)).outcome
+        for name, start, sampling in (
+            ("n120", None, None),
+            ("n120", 60, SampledFrom(60)),
+            ("n050", 60, SampledFrom(60)),
+        )
+    }
+    assert outcomes == {("n120", None): "BestOfAPart", ("n120", 60): "AsReplayed", ("n050", 60): "NotLookedAt"}
