@@ -42,7 +42,8 @@ class PodGroupReport(Document, frozen=True):
 
     ``verdict``: Placed, WaitsForPreemption, Unschedulable, Error or Incomplete (it is not tried); ``message`` is what
     the scheduler writes into its condition PodGroupScheduled. ``topology``: the label of which its nodes have to share
-    a value, and ``placements`` those values. ``victims`` would have to go.
+    a value, and ``placements`` those values. ``victims`` would have to go. ``deadlocked_with``: other gangs of which a
+    part has nodes; this one, in the same state, would fit if they gave theirs up.
     """
 
     name: str
@@ -57,3 +58,4 @@ class PodGroupReport(Document, frozen=True):
     members: tuple[MemberReport, ...] = ()
     placements: tuple[PlacementReport, ...] = ()
     victims: tuple[str, ...] = ()
+    deadlocked_with: tuple[str, ...] = ()

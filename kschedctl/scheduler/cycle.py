@@ -224,8 +224,9 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
             considered = _considered(before, promised, view)
             kept = _kept_promise(outcome, considered, promised, consultation, view)
             if sampling and kept is None and not before.status.rejected:
-                offered = np.flatnonzero(selected_by_name(before, view))
+                offered = np.flatnonzero(selected_by_name(before, view) & view.in_placement)
                 terms = Terms.of(framework.profile, framework.release, len(consultation.statuses))
+                terms = terms._replace(nodes=view.nodes_in_placement)
                 search = sampling.search(~outcome.passing, offered, terms, outcome.failed, promised)
                 considered = search.examined
             passed = kept or _passed(outcome, considered, consultation, view)

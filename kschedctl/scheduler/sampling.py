@@ -41,12 +41,14 @@ class Terms(NamedTuple):
 
     ``percentage``: its own percentageOfNodesToScore; ``scoring``: its plugins score nodes; ``counts_left_out``: the
     nodes that PreFilter plugins left out count as looked at. ``spoken_of``: how many nodes extenders spoke of before.
+    ``nodes``: how many there are, where these are not all.
     """
 
     percentage: int | None = None
     scoring: bool = True
     counts_left_out: bool = False
     spoken_of: int = 0
+    nodes: int | None = None
 
     @classmethod
     def of(cls, profile: Any, release: KubeVersion, spoken_of: int = 0) -> Terms:
@@ -134,5 +136,5 @@ class Sampling:
             examined[promised] = True
         left_out = int((~examined).sum()) - (nodes - end) if terms.counts_left_out else 0
         processed = int(examined.sum()) + left_out + terms.spoken_of - bool(len(failures))
-        self.start = (start + processed) % max(len(refused), 1)
+        self.start = (start + processed) % max(len(refused) if terms.nodes is None else terms.nodes, 1)
         return NodeSearch(start, self.start, order[fitting[fitting < end][:wanted]], examined)

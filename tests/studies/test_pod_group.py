@@ -111,10 +111,68 @@ def test_victims_of_the_group() -> None:
         assert report["headline"] == "its pod group train fits once 1 pod made room for it"
 
 
+def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
+    """Each has one of its two pods on a node, where there is room for two pods and no more."""
+    other = json.loads(json.dumps([group(2), member(0, nodeName="n1"), member(1)]).replace("train", "other"))
+    for each in other[1:]:
+        each["metadata"]["uid"] += "-other"
+    objects = [NODES[0], group(2), member(0, nodeName="n1"), member(1), *other]
+    report = explain(objects)
+    assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
+    held = "deadlock: 1 of the 2 pods of its gang train hold nodes, and the rest needs those that gang ml/other holds"
+    assert report["headline"].startswith(held)
+    assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
+    assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"schedulingGroup": {}}, "Gated"),
+        ({"schedulingGroup": {"podGroupName": "gone"}}, "Gated"),
+        ({"schedulingGroup": None}, "Schedulable"),
+    ],
+)
+def test_groups_that_are_none(spec: Json, wanted: str) -> None:
+    assert explain([*NODES, group(1), member(1, **spec)])["verdict"] == wanted
+
+
+@pytest.mark.parametrize("policy", [{}, {"gang": {}}, {"gang": {"minCount": 0}}, {"gang": {"minCount": -1}}])
+def test_groups_that_ask_for_nobody(policy: Json) -> None:
+    """What the API server would refuse keeps no pod waiting."""
+    asking = group(1)
+    asking["spec"] = {"schedulingPolicy": policy, "schedulingConstraints": {"topology": []}}
+    assert explain([*NODES, asking, member(1)], TOPOLOGY_AWARE)["verdict"] == "Schedulable"
+
+
+def test_a_count_that_is_none_is_told_in_a_line() -> None:
+    asking = group(1)
+    asking["spec"]["schedulingPolicy"]["gang"]["minCount"] = "two"
+    with pytest.raises(kschedctl.KschedctlError, match=r"PodGroup ml/train: .*minCount"):
+        explain([*NODES, asking, member(1)])
+
+
 def test_without_the_gates_a_group_is_none() -> None:
     report = explain([*NODES, group(4), *map(member, range(4))], {})
     assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
     assert "schedulingGroup" in " ".join(report["ignored"])
+
+
+def test_in_1_35_it_is_not_replayed() -> None:
+    """There is no PodGroup yet: gangs are written in another way."""
+    objects = [*NODES, group(4), *map(member, range(4))]
+    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, kube_version="1.35")
+    report = kschedctl.explain(cluster, "ml/train-1").to_dict()
+    assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
+    assert report["notReplayed"] == ["plugin GangScheduling"]
+
+
+def test_a_group_that_was_not_read_leaves_the_answer_open() -> None:
+    objects = [*NODES, *map(member, range(3))]
+    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, assume_complete=False)
+    report = kschedctl.explain(cluster, "ml/train-1").to_dict()
+    assert report["undecided"]
+    assert "PodGroup" in {unknown["kind"] for unknown in report["unknown"]}
 
 
 def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:

@@ -36,6 +36,7 @@ def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
         *([paragraph(Marked("condition PodGroupScheduled:", Tone.FAINT), group.message)] if group.message else ()),
         *_placements(group, style),
         *_members(group, style),
+        *([paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN))] if group.deadlocked_with else ()),
         *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
     )
 

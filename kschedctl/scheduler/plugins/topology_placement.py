@@ -9,6 +9,7 @@ from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.pod_groups.placement import GroupPlacement
 from kschedctl.scheduler.pod_groups.state import state_of
+from kschedctl.scheduler.pod_traits import IS_GROUPED
 from kschedctl.snapshot.fork import Fork
 
 UNKNOWN = "cannot determine domain for already scheduled pods: "
@@ -24,6 +25,8 @@ class TopologyPlacementGenerator(DeclaredPlugin):
     points = ("placementGenerate",)
     gate = "TopologyAwareWorkloadScheduling"
     since = 36
+    kinds = ("PodGroup",)
+    kinds_matter_to = IS_GROUPED
 
     def generate_placements(self, group: PodGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
         """Raises PluginError when the pods that run are in no domain, or in several."""

@@ -30,6 +30,7 @@ from kschedctl.scheduler.pod_groups.state import find_pod_group
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import reserve, reserving
+from kschedctl.scheduler.sampling import Sampling
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -111,7 +112,7 @@ class PodGroupCycle:
     """One attempt to place a group. The ``view`` stays as it is: what is assumed on the way is assumed on forks.
 
     ``members``: the positions of the pods to place, in order, and ``infos``: what is scheduled for each.
-    ``topology_aware``: gate TopologyAwareWorkloadScheduling.
+    ``topology_aware``: gate TopologyAwareWorkloadScheduling; ``sampling``: where searches for nodes go on.
     """
 
     framework: Framework
@@ -121,6 +122,7 @@ class PodGroupCycle:
     infos: Mapping[Position, PodInfo]
     topology_aware: bool
     choose: Choose = first_by_name
+    sampling: Sampling | None = None
 
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Place it, as if ``view`` were how things are; without ``post_filter`` no pod may preempt by itself."""
@@ -200,7 +202,7 @@ class PodGroupCycle:
 
     def _member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
         """Try one pod, and the fork to go on with."""
-        cycle = run_cycle(self.framework, self.infos[position], view)
+        cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
             found = _fitting(cycle, position, self.choose(view, cycle.scores.best))
         else:

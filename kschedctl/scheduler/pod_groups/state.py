@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.api_versions import first_minor
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey
 
@@ -27,6 +29,11 @@ class PodGroupState(NamedTuple):
     @property
     def size(self) -> int:
         return len(self.unscheduled) + len(self.scheduled)
+
+
+def placed_in_groups(gates: FeatureGates) -> bool:
+    """Whether pods of a group are placed together: by gate GenericWorkload, in versions that have PodGroups."""
+    return gates.minor >= first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
 def find_pod_group(view: Fork, key: GroupKey) -> PodGroup | None:

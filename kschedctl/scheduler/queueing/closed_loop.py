@@ -16,9 +16,16 @@ from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, Scheduling
 
 
 def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
-    """Cycles until no pod can be popped."""
+    """Cycles until no pod can be popped, or all that is left are pod groups that were tried as things are.
+
+    These come back whatever happens, so that as time stands still it would go on for ever.
+    """
+    in_vain = 0
     while record := loop.schedule_one():
         yield record
+        in_vain = 0 if record.bound or record.victims else in_vain + 1
+        if record.group is not None and in_vain > sum(1 for _ in loop.queue):
+            return
         bring_back(loop, record)
 
 

@@ -16,7 +16,7 @@ from kschedctl.scheduler.permit import run_permit
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS, GroupResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.of_members import preempting_as
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups, state_of
 from kschedctl.scheduler.pod_groups.submission import (
     MemberFailure,
     PodGroupCondition,
@@ -45,7 +45,7 @@ class QueuedPodGroups:
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
-        self._scheduler, self._on = scheduler, gates.enabled("GenericWorkload")
+        self._scheduler, self._on = scheduler, placed_in_groups(gates)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
 
@@ -89,7 +89,8 @@ class _Attempt:
         if framework is None:
             return None
         infos = {position: self.loop.info(position) for position in self.order}
-        cycle = PodGroupCycle(framework, self.loop.view, self.key, self.order, infos, topology_aware)
+        sampling = self.loop.pods.sampling
+        cycle = PodGroupCycle(framework, self.loop.view, self.key, self.order, infos, topology_aware, sampling=sampling)
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             return preempt_for_group(cycle, result)

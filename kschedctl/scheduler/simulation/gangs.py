@@ -15,7 +15,7 @@ from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult
 from kschedctl.scheduler.permit import run_permit
 from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.preemption import group_priority, preempt_for_group
-from kschedctl.scheduler.pod_groups.state import find_pod_group
+from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups
 from kschedctl.scheduler.reserve import NOTHING_ASKED, uses_claims
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
@@ -50,7 +50,7 @@ class Gangs:
     def __init__(self, scheduler: Scheduler, placements: Placements, bind: Bind) -> None:
         gates = scheduler.gates
         self.scheduler, self.placements, self._bind = scheduler, placements, bind
-        self.on = gates.enabled("GenericWorkload")
+        self.on = placed_in_groups(gates)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
         self.taken_back = 0

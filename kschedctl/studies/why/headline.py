@@ -84,6 +84,9 @@ def told_of_group(group: PodGroupReport, report: Explanation) -> str:
         return f"its pod group {name} fits once {_count(len(group.victims), 'pod')} made room for it"
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
+    if group.deadlocked_with:
+        held = f"{group.scheduled} of the {group.min_count} pods of its gang {name} hold nodes"
+        return f"deadlock: {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
     return f"its gang {name} needs a node for {group.min_count} pods at once{where}, and {fitting} fit"

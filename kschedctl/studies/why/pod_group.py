@@ -13,8 +13,9 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.pod_groups.state import PodGroupState, find_pod_group, state_of
+from kschedctl.scheduler.pod_groups.state import PodGroupState, find_pod_group, placed_in_groups, state_of
 from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -34,7 +35,7 @@ class _Members(NamedTuple):
 
 def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """The group of a pod, as the API server holds it; None for one that is scheduled by itself."""
-    key = group_key(pod) if scheduler.gates.enabled("GenericWorkload") else None
+    key = group_key(pod) if placed_in_groups(scheduler.gates) else None
     if key is None:
         return None
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
@@ -42,8 +43,15 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     view = scheduler.view
     infos = {position: _info(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
     members = _members(framework, view, infos)
-    result = _result(scheduler, framework, key, members.tried, infos) if members.tried else None
-    return _report(view, key, members, result)
+    if not members.tried:
+        return _report(view, key, members, None)
+    topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
+    cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
+    result = cycle.run()
+    if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
+        result = preempt_for_group(cycle, result)
+    others = () if result.placed else deadlocked_with(cycle)
+    return replace(_report(view, key, members, result), deadlocked_with=tuple(map("/".join, others)))
 
 
 def _info(view: Fork, position: Position, asked: Pod) -> PodInfo:
@@ -65,22 +73,6 @@ def _gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     plugins = (plugin for plugin in framework.at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
     said = (plugin.pre_enqueue(info, view) for plugin in plugins)
     return next((status for status in said if status.rejected), None)
-
-
-def _result(
-    scheduler: Scheduler,
-    framework: Framework,
-    key: GroupKey,
-    tried: list[Position],
-    infos: Mapping[Position, PodInfo],
-) -> GroupResult:
-    gates = scheduler.gates
-    topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
-    cycle = PodGroupCycle(framework, scheduler.view, key, tried, infos, topology_aware)
-    result = cycle.run()
-    if gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
-        return preempt_for_group(cycle, result)
-    return result
 
 
 def _report(view: Fork, key: GroupKey, members: _Members, result: GroupResult | None) -> PodGroupReport:

@@ -1,0 +1,75 @@
+"""Pod groups in the scheduling queue: a part of a gang is never bound, and what is bound fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+from group_clusters import GATES, cluster, gang, node, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.studies.run_queue import run_queue
+
+groups = st.lists(
+    st.tuples(st.integers(1, 4), st.lists(st.tuples(st.integers(1, 3), st.sampled_from((0, 10))), max_size=5)),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(groups, st.booleans(), st.booleans())
+def test_all_or_nothing(wanted: list, closed: bool, workload_aware: bool) -> None:
+    nodes = [node(f"n{i}", 4) for i in range(3)]
+    running = [pod(f"b{i}", cpu=3, priority=-5, bound=f"n{i}") for i in range(2)]
+    gangs = (
+        [gang(f"g{i}", count, priority=10), *(pod(f"g{i}-{j}", f"g{i}", *each) for j, each in enumerate(pods))]
+        for i, (count, pods) in enumerate(wanted)
+    )
+    gates = {**GATES, "WorkloadAwarePreemption": workload_aware}
+    found = run_queue(cluster([*nodes, *running, *chain(*gangs)], gates), closed_loop=closed).to_dict()
+    bound: Counter[str] = Counter()
+    for cycle in found["cycles"]:
+        bound.update(name[:4] for name in cycle.get("bound", ()))
+        count = wanted[int(cycle["group"][-1])][0]
+        assert not cycle.get("bound") or bound[cycle["group"]] >= count
+        assert bool(cycle.get("bound")) == (cycle["status"]["code"] == "Success")
+    for i, (count, pods) in enumerate(wanted):
+        gated = [name for name in found["gated"] if name.startswith(f"a/g{i}")]
+        assert len(gated) == (len(pods) if len(pods) < count else 0)
+
+
+def test_members_wait_for_the_last_of_them() -> None:
+    """The one that completes the gang is tried first, then those that had waited for it."""
+    objects = [node("n", 8), gang("g", 3), *(pod(f"g-{i}", "g") for i in range(4))]
+    (cycle,) = run_queue(cluster(objects)).to_dict()["cycles"]
+    assert (cycle["popped"], cycle["order"]) == ("a/g-0", ["a/g-2", "a/g-0", "a/g-1", "a/g-3"])
+    assert [each["permit"] for each in cycle["pods"]] == ["Wait", "Wait", "Success", "Success"]
+    assert cycle["condition"] == {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": ""}
+
+
+def test_a_condition_that_says_so_already_is_not_written_again() -> None:
+    condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}
+    group = {**gang("g", 1), "status": {"conditions": [condition]}}
+    for size in (8, 0):
+        (cycle,) = run_queue(cluster([node("n", size), group, pod("g-0", "g")])).to_dict()["cycles"]
+        assert ("condition" in cycle) is False, size
+
+
+def test_a_member_that_failed_is_tried_again_when_another_waits_for_it() -> None:
+    """g-0, the largest, comes first and fits nowhere; g-1 then waits at Permit, which activates g-0."""
+    objects = [node("n", 2), gang("g", 2), pod("g-0", "g", 9, 5), pod("g-1", "g"), pod("g-2", "g")]
+    first, second = run_queue(cluster(objects)).to_dict()["cycles"]
+    assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/g-1", "a/g-2"], ["a/g-0"])
+    assert (second["popped"], second["order"], sorted(second["failed"])) == ("a/g-0", ["a/g-0"], ["a/g-0"])
+
+
+def test_groups_of_several_schedulers_are_refused() -> None:
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
+    version = "kubescheduler.config.k8s.io/v1"
+    config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+    objects = [node("n"), gang("g", 2), pod("g-0", "g"), pod("g-1", "g", schedulerName="other")]
+    found = type(cluster([])).from_objects(objects, config=config, feature_gates=GATES)
+    (cycle,) = run_queue(found).to_dict()["cycles"]
+    assert {each["code"] for each in cycle["failed"].values()} == {"Error"}
+    assert "should have the same .spec.schedulerName set" in cycle["failed"]["a/g-0"]["message"]
