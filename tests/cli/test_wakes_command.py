@@ -100,6 +100,19 @@ def test_a_pod_that_runs_cannot_be_woken(run: Run, write: Write) -> None:
     assert (code, err) == (2, 'error: pod "default/p" is not pending (only pods that wait can be woken)\n')
 
 
+def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    extender = {"urlPrefix": "http://extender.example", "filterVerb": "filter"}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config.write_text(json.dumps({**kind, "extenders": [extender]}))
+    code, out, _ = run("wakes", "fits", "-f", cluster, "--config", str(config))
+    assert (code, out.splitlines()[0][:24]) == (5, "default/fits fits now: n")
+    assert "unless extenders say otherwise" in out
+    assert run("wakes", "waits", "-f", cluster, "--config", str(config)).code == 0
+    file = event(tmp_path, node("new", "4"))
+    assert run("wakes", "-A", "-f", cluster, "--config", str(config), "--event", file).code == 5
+
+
 def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> None:
     claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     partly = write(node("n1", "2"), pod("waits", "3", volumes=claimed), whole=False)

@@ -20,7 +20,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
-from kschedctl.studies.unknown import WHEN_WOKEN, said, unknown_kinds
+from kschedctl.studies.unknown import WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
 
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
@@ -119,7 +119,8 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
 
 def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
     """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
-    fields = said(unknown_kinds(refused.unknown, WHEN_WOKEN))
+    affected = WHEN_SCHEDULABLE if refused.queue == NONE else WHEN_WOKEN
+    fields = said(unknown_kinds(refused.unknown, affected))
     others = FIRST_HINTS if scheduler.gates.enabled(QUEUEING_HINTS) else STANDS_IN
     other = [text for minor, text in others.items() if minor == scheduler.gates.minor]
     fields["undecided"] |= bool(other)

@@ -32,10 +32,10 @@ WAITS = "unschedulable"
 def wake_ups_page(report: WakeUps, style: Style) -> Page:
     """Who refused the pod, and under each plugin what would make it say otherwise."""
     waits = report.queue == WAITS
-    said = Marked(report.headline, Tone.WARNING if waits else Tone.GOOD)
+    said = Marked(report.headline + doubt(report.unknown), Tone.WARNING if waits or report.undecided else Tone.GOOD)
     message = (paragraph(Marked(report.message, Tone.FAINT)),) if report.message and waits else ()
     return (
-        paragraph(Marked(report.pod, Tone.STRONG), said, doubt(report.unknown)),
+        paragraph(Marked(report.pod, Tone.STRONG), said),
         *((paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()),
         *message,
         *left_out_lines(report.not_replayed, report.ignored),
@@ -80,7 +80,7 @@ def wakes_page(report: WakesOfMany, style: Style) -> Page:
     heard = [change for change in report.changes if change not in report.unheard]
     shown, note = first_rows(heard, style, SECTIONS_SHOWN)
     return (
-        paragraph(Marked(f"{title} {done}", Tone.GOOD if woken else Tone.WARNING), doubt(report.unknown)),
+        paragraph(Marked(f"{title} {done}{doubt(report.unknown)}", Tone.GOOD if woken else Tone.WARNING)),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *((paragraph(Marked("not heard of:", Tone.WARNING), _unheard(report.unheard)),) if report.unheard else ()),
@@ -143,13 +143,13 @@ def between_page(report: WakesBetween, style: Style) -> Page:
             paragraph(Marked("No pod was pending in both", Tone.GOOD), f"{report.before} and {report.after}: {heard}"),
         )
     pods = count(len(report.pods), "pod")
-    verdict = Marked(f"{pods} waited in both, none was missed", Tone.GOOD)
+    said, tone = f"{pods} waited in both, none was missed", Tone.GOOD
     if missed:
-        verdict = Marked(f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD)
+        said, tone = f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD
     shown, note = first_rows(report.pods, style, ROWS_SHOWN)
     rows = tuple((Stack(tuple(_between(pod, style))),) for pod in shown)
     return (
-        paragraph(verdict, doubt(report.unknown)),
+        paragraph(Marked(said + doubt(report.unknown), tone)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *left_out_lines(report.not_replayed, ()),
         *not_known_lines(report.unknown),
