@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ from kschedctl.sources.quantities import RESOURCES, check_quantities
 from kschedctl.sources.typed import typed
 
 _NOWHERE = Place("")
+Read = LocatedObject | BuiltObject
+log = logging.getLogger(__name__)
 
 
 class DescribedCluster(NamedTuple):
@@ -50,27 +54,56 @@ def _owner(document: Mapping[str, Any]) -> Owner:
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
-def cluster_among(manifests: Iterable[LocatedObject | BuiltObject], gates: FeatureGates) -> DescribedCluster:
-    """The cluster of these manifests. One of whose nodes some cannot be read is not known."""
-    kept, faults, nodes, unread = [], [], 0, 0
+def cluster_among(manifests: Sequence[Read], gates: FeatureGates, named: Collection[str] = ()) -> DescribedCluster:
+    """The cluster of these manifests. One of whose nodes some cannot be read is not known.
+
+    ``named``: files that were asked for by their names.
+    """
+    ours = [m for m in manifests if m.value["kind"] in KINDS and not is_foreign(str(m.value.get("apiVersion") or ""))]
+    nodes = [manifest for manifest in ours if manifest.value["kind"] == "Node"]
+    if not nodes:
+        return DescribedCluster(None, own=True)
+    if not _is_one_cluster(nodes, manifests, named):
+        log.warning("note: %s has nodes, and is not taken for the cluster of all: --with-cluster is", nodes[0].file)
+        return DescribedCluster(None, own=True)
+    return _cluster_of(ours, gates)
+
+
+def _is_one_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named: Collection[str]) -> bool:
+    """Whether nodes in some files are those of the others: files below them, or such as somebody named together.
+
+    A repository has nodes in examples and tests, and is not one cluster for that.
+    """
+    files = {manifest.file for manifest in nodes}
+    if files <= set(named):
+        return True
+    if len({_subject(manifest).name for manifest in nodes}) < len(nodes):
+        return False
+    top = os.path.commonpath([_folder(file) for file in files])
+    return all(os.path.commonpath([top, _folder(manifest.file)]) == top for manifest in manifests)
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file))
+
+
+def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
+    kept, faults, unread = [], [], 0
     for manifest in manifests:
         kind = manifest.value["kind"]
-        if kind not in KINDS or is_foreign(str(manifest.value.get("apiVersion") or "")):
-            continue
-        nodes += kind == "Node"
         if not (said := _fault(manifest, kind)):
             kept.append(manifest.value)
             continue
         unread += kind == "Node"
         if kind not in TYPED and kind not in TEMPLATES:
             faults.append(_subject(manifest).problem((), said))
-    if not nodes or unread:
+    if unread:
         return DescribedCluster(None, tuple(faults), own=True)
     cluster = Cluster.from_objects(kept, feature_gates=gates.overrides, kube_version=gates.version)
     return DescribedCluster(cluster, tuple(faults), own=True)
 
 
-def _fault(manifest: LocatedObject | BuiltObject, kind: str) -> str:
+def _fault(manifest: Read, kind: str) -> str:
     """``field: what is wrong with it``; empty for what can be read."""
     try:
         found = typed(manifest.value, kind, _NOWHERE)
@@ -81,7 +114,7 @@ def _fault(manifest: LocatedObject | BuiltObject, kind: str) -> str:
     return ""
 
 
-def _subject(manifest: LocatedObject | BuiltObject) -> Subject:
+def _subject(manifest: Read) -> Subject:
     metadata = manifest.value.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
     return Subject(manifest.value["kind"], str(named.get("name") or ""), document=manifest.value, place=manifest)

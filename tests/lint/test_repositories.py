@@ -294,3 +294,33 @@ def test_templates_of_claims_that_are_no_list_are_a_finding(lint: Lint) -> None:
     wrong = WEB.replace("Deployment", "StatefulSet").replace("spec:\n", "spec:\n  volumeClaimTemplates: 1\n", 1)
     _, report, _ = lint({"all.yaml": f"{node}---\n{wrong}"})
     assert "spec.volumeClaimTemplates: expected array, got int" in {f["message"] for f in report["findings"]}
+
+
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
+PICKY = WEB.replace("beta.kubernetes.io/os: linux", "pool: gone")
+
+
+@pytest.mark.parametrize(
+    ("files", "is_cluster"),
+    [
+        ({"nodes.yaml": NODE, "web.yaml": PICKY}, True),
+        ({"nodes.yaml": NODE, "apps/web.yaml": PICKY}, True),
+        ({"a/nodes.yaml": NODE, "a/web.yaml": PICKY}, True),
+        ({"test/nodes.yaml": NODE, "web.yaml": PICKY}, False),
+        ({"test/nodes.yaml": NODE, "testing/web.yaml": PICKY}, False),
+        ({"a.yaml": NODE, "b.yaml": NODE, "web.yaml": PICKY}, False),
+        ({"a.yaml": NODE, "b.yaml": NODE.replace("n1", "n2"), "web.yaml": PICKY}, True),
+    ],
+)
+def test_nodes_of_an_example_are_not_the_cluster_of_all(lint: Lint, files: dict[str, str], is_cluster: bool) -> None:
+    """A repository is not one cluster: nodes count for what stands beside and below them, if each is there once."""
+    _, report, err = lint(files)
+    assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is is_cluster
+    assert ("is not taken for the cluster" in err) is not is_cluster
+
+
+def test_nodes_in_a_file_that_is_named_are_meant(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+    lint({"test/nodes.yaml": NODE, "web.yaml": PICKY})
+    for files in (("test/nodes.yaml", "web.yaml"), ("test/nodes.yaml", ".")):
+        main(["lint", *files, "-o", "json"])
+        assert "na-no-node-matches" in {f["rule"] for f in json.loads(capsys.readouterr().out)["findings"]}

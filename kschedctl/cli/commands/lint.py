@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec.structs import replace as altered
@@ -30,7 +31,7 @@ from kschedctl.lint.rule import RuleProfile, Severity
 from kschedctl.lint.rule_reports import rule_list, rule_report
 from kschedctl.lint.settings import LintSettings
 from kschedctl.lint.subject import Subject
-from kschedctl.lint.suppression import baseline_text
+from kschedctl.lint.suppression import STDIN_NAME, baseline_text
 from kschedctl.lint.world import World
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.reports.lint_fixes import LintFixes
@@ -149,6 +150,14 @@ class Shown:
         return replace(answer, format="diff") if self.output == TABLE else answer
 
 
+class Destination(NamedTuple):
+    """Where manifests go: the namespace of those that name none, paths that go to one cluster, files that do."""
+
+    namespace: str
+    together: list[list[str]]
+    named: list[str]
+
+
 @with_options
 def lint(
     source: Source,
@@ -181,8 +190,8 @@ def lint(
     check_output_files(which.write_baseline)
     which.check_fixing(manifests)
     cluster = around.cluster(source)
-    together, namespace = _together(project), which.namespace or ""
-    linter = _linter(which, project, lambda linted: _world(linted, source, cluster, namespace, together))
+    goes = Destination(which.namespace or "", _together(project), _named([*source.filename, *words]))
+    linter = _linter(which, project, lambda linted: _world(linted, source, cluster, goes))
     if manifests is not None and (which.fix or which.diff):
         return _fixed(LintFixer(manifests, linter), which, shown, settings)
     return _told(linter(manifests)[0], which, shown, settings)
@@ -250,13 +259,12 @@ def _together(project: Project) -> list[list[str]]:
     return [[from_here(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
-def _world(
-    manifests: Repository | None,
-    source: Source,
-    cluster: DescribedCluster | None,
-    namespace: str,
-    together: list[list[str]],
-) -> World:
+def _named(paths: list[str]) -> list[str]:
+    """The files that were asked for by their names, as findings name them."""
+    return [STDIN_NAME if path == STDIN else from_here(path) for path in paths if not os.path.isdir(path)]
+
+
+def _world(manifests: Repository | None, source: Source, cluster: DescribedCluster | None, goes: Destination) -> World:
     if manifests is None:
         if cluster is None or cluster.cluster is None:
             raise UsageError(
@@ -264,9 +272,9 @@ def _world(
             )
         return World.of_cluster(cluster.cluster)
     gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    described = cluster or cluster_among(manifests.objects, gates)
+    described = cluster or cluster_among(manifests.objects, gates, goes.named)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    world = World.of_manifests(located, described.cluster, gates, namespace, together)
+    world = World.of_manifests(located, described.cluster, gates, goes.namespace, goes.together)
     unreadable = tuple(Subject("File", "", place=each).problem((), each.what) for each in manifests.broken)
     passed_over = tuple(PassedOver(what, where) for what, where in manifests.passed_over.items())
     return replace(
