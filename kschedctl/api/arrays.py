@@ -1,4 +1,4 @@
-"""The types of columns, by what an entry says; N nodes, P pods, T kinds of pods, R resources."""
+"""The types of columns, by what an entry says; N nodes, P pods, T distinct PodInfos, R resources."""
 
 from __future__ import annotations
 

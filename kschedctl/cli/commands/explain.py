@@ -37,7 +37,6 @@ from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.explain import as_events, as_if, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
-from kschedctl.studies.remedies.remedies import with_remedies
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -138,7 +137,11 @@ class _Question:
     def _one(self, asked: StandIn) -> Explanation:
         asked = asked._replace(pod=as_if(asked, **self.as_if))
         report = as_events(explain_stand_in(asked))
-        return with_remedies(report, asked) if self.remedies else report
+        if not self.remedies:
+            return report
+        from kschedctl.studies.remedies.remedies import with_remedies  # noqa: PLC0415 - a summary needs none
+
+        return with_remedies(report, asked)
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""

@@ -99,7 +99,7 @@ def inversion(world: World) -> Iterator[Problem]:
 
 
 def _matching(world: World, workload: Workload, term: Term) -> Bools:
-    """(T,): the kinds of pods in the cluster that the term is about."""
+    """(T,): the distinct PodInfos of the cluster that the term is about."""
     view = world.facts.view
     return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
 

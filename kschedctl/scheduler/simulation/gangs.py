@@ -115,8 +115,8 @@ class Gangs:
         group = find_pod_group(self.view, key)
         if self.topology_aware and (group is None or group.spec.scheduling_constraints is not None):
             return True
-        kinds = {int(self.view.pods.info[position]) for position in members}
-        return any(uses_claims(self.view.pods.infos[kind], self.view) for kind in kinds)
+        numbers = {int(self.view.pods.info[position]) for position in members}
+        return any(uses_claims(self.view.pods.infos[number], self.view) for number in numbers)
 
     def _one_by_one(self, framework: Framework, members: Sequence[Position]) -> dict[Position, PlacedMember]:
         """Bind what fits; when no member's Permit succeeds, nothing. Raises PluginError."""
