@@ -20,6 +20,7 @@ _FILES = ("patchesStrategicMerge", "transformers", "generators", "configurations
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 """Kinds that the API takes only with a selector."""
+_APART = ("affinity", "topologySpreadConstraints")
 _BUILT_UPON = ("resources", "bases", "components")
 
 
@@ -31,7 +32,7 @@ class Kustomizations:
         self._read: dict[str, list[Mapping[str, Any]]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
-        self._replicas: dict[str, dict[tuple[str, str], int]] = {}
+        self._given: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
         for folder in folders_of(files):
             if kustomization_file(folder):
                 self._read[folder] = documents = read_kustomization(folder)
@@ -39,10 +40,10 @@ class Kustomizations:
                 self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(documents)}
         self._used = {path for paths in self._folders.values() for path in paths}
         for folder, documents in self._read.items():
-            labels, replicas = _labels_for_selectors(documents), dict(_replicas(folder, documents))
-            for path in self._changed_by(folder) if labels or replicas else ():
+            labels, given = _labels_for_selectors(documents), dict(_given(folder, documents))
+            for path in self._changed_by(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
-                self._replicas[path] = replicas | self._replicas.get(path, {})
+                self._given[path] = given | self._given.get(path, {})
 
     def is_patch(self, file: str, document: Mapping[str, Any]) -> bool:
         """Whether an object of a file changes another one, rather than being one."""
@@ -61,12 +62,15 @@ class Kustomizations:
         return unnamed and not _field(spec, "template", "metadata", "labels")
 
     def completed(self, file: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The object of a file, with what some kustomization gives it: replicas, a selector, labels of its pods."""
-        path, names = os.path.abspath(file), _mapping(document.get("metadata"))
-        given = self._replicas.get(path, {})
-        for key in (str(document.get("kind")), ""):
-            if replicas := given.get((key, str(names.get("name")))):
-                document = {**document, "spec": _mapping(document.get("spec")) | {"replicas": replicas}}
+        """The object of a file, with what some kustomization gives it.
+
+        Replicas and what holds them apart, a selector, labels of its pods.
+        """
+        path, kind = os.path.abspath(file), str(document.get("kind"))
+        name = str(_mapping(document.get("metadata")).get("name"))
+        known = self._given.get(path, {})
+        for given in (known.get((kind, name)), known.get(("", name))):
+            document = _with(document, given) if given and kind in _SELECTING else document
         return self._labelled(path, document)
 
     def _labelled(self, path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -161,16 +165,28 @@ def _is_component(documents: Iterable[Mapping[str, Any]]) -> bool:
     return any(document.get("kind") == "Component" for document in documents)
 
 
-def _replicas(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
-    """((kind, name), replicas) that the kustomization of a folder sets; without a kind for whatever has the name."""
+def _given(folder: str, documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """((kind, name), what the kustomization of a folder gives); without a kind to whatever has the name."""
     for document in documents:
         for each in listed(document, "replicas"):
             if isinstance(each, dict) and type(each.get("count")) is int:
-                yield ("", str(each.get("name"))), each["count"]
+                yield ("", str(each.get("name"))), {"replicas": each["count"]}
         for patch in _patches(folder, document):
-            name, replicas = _field(patch, "metadata", "name"), _field(patch, "spec", "replicas")
-            if type(replicas) is int and isinstance(name, str):
-                yield (str(_field(patch, "kind")), name), replicas
+            pods = _mapping(_field(patch, "spec", "template", "spec"))
+            found = {key: pods[key] for key in _APART if key in pods}
+            if type(replicas := _field(patch, "spec", "replicas")) is int:
+                found["replicas"] = replicas
+            if found:
+                yield (str(_field(patch, "kind")), str(_field(patch, "metadata", "name"))), found
+
+
+def _with(document: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object with these replicas, and with what holds them apart where it has nothing of the kind."""
+    spec = _mapping(document.get("spec"))
+    template = _mapping(spec.get("template"))
+    template["spec"] = {key: given[key] for key in _APART if key in given} | _mapping(template.get("spec"))
+    replicas = {"replicas": given["replicas"]} if "replicas" in given else {}
+    return {**document, "spec": spec | replicas | {"template": template}}
 
 
 def _patches(folder: str, kustomization: Mapping[str, Any]) -> Iterator[Any]:

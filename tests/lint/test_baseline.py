@@ -43,7 +43,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         new = [f"{finding['rule']} {finding['path']}" for finding in report["findings"]]
         return code, {"known": report["known"], "new": len(new)}, new
 
-    assert main(("lint", "a/pod.yaml", "--write-baseline", "known.json")) == 0
+    assert main(("lint", "a/pod.yaml", "--profile", "all", "--write-baseline", "known.json")) == 0
     return run
 
 

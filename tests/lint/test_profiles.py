@@ -102,11 +102,14 @@ def test_a_baseline_has_what_a_namespace_is_told_once(lint: Lint, capsys: pytest
 def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("lint", "rules", "-o", "json")) == 0
     rules = [rule for family in json.loads(capsys.readouterr().out)["families"] for rule in family["rules"]]
-    assert {rule["id"] for rule in rules if rule["profile"] == "strict"} == STRICT
+    besides = {"pc-duplicate-value", "pc-no-description", "pc-no-quota", "rq-missing-in-jobs"}
+    assert {rule["id"] for rule in rules if rule["profile"] == "strict"} == STRICT | besides
     assert {rule["id"] for rule in rules if rule["once"]} == STRICT | {
         "pc-not-set",
         "pc-system-critical-in-user-ns",
+        "pdb-missing",
         "rq-missing-in-jobs",
+        "ts-missing",
     }
     assert {rule["severity"] for rule in rules if rule["once"]} == {"note"}
     assert main(("lint", "explain", "pdb-unhealthy-policy")) == 0

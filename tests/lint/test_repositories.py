@@ -191,6 +191,19 @@ def test_kustomize_sets_replicas(lint: Lint, how: str) -> None:
     assert lint(files, "--select", "pdb-zero-disruptions")[1]["findings"] == []
 
 
+def test_what_holds_them_apart_may_come_with_the_replicas(lint: Lint) -> None:
+    apart = (
+        "{podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}"
+    )
+    patch = "kind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3, template: {spec: %s}}\n"
+    files = {"base/kustomization.yaml": "resources: [web.yaml]\n", "base/web.yaml": WEB}
+    files["prod/kustomization.yaml"] = "resources: [../base]\npatches: [{path: more.yaml}]\n"
+    files["prod/more.yaml"] = patch % "{affinity: %s}" % apart
+    assert lint(files, "--select", "ts-missing")[1]["findings"] == []
+    files["prod/more.yaml"] = patch % "{}"
+    assert len(lint(files, "--select", "ts-missing")[1]["findings"]) == 1
+
+
 def test_what_nobody_scales_stays_as_it_is(lint: Lint) -> None:
     files = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
     files |= {"base/pdb.yaml": ALL_OF_ONE, "lab/kustomization.yaml": "replicas: [{name: web, count: 3}]\n"}

@@ -119,6 +119,7 @@ RULES = (
         "down.",
         fix="Add topologySpreadConstraints over kubernetes.io/hostname and topology.kubernetes.io/zone",
         source=doc.SPREAD,
+        once=True,
     ),
     Rule(
         "af-no-host-anti",

@@ -127,5 +127,6 @@ RULES = (
         why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
         fix="Add a PodDisruptionBudget with maxUnavailable: 1",
         source=doc.DISRUPTIONS,
+        once=True,
     ),
 )

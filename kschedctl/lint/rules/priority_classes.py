@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.subject import Problem
 from kschedctl.lint.world import Item, World
 
@@ -126,6 +126,7 @@ RULES = (
         why="Two names suggest an order between their pods, but to the scheduler they are equal.",
         fix="Give the classes different values, or keep one of them",
         source=doc.PRIORITY,
+        profile=RuleProfile.STRICT,
     ),
     Rule(
         "pc-no-description",
@@ -135,6 +136,7 @@ RULES = (
         why="Users of the cluster cannot tell when to use it; the field exists for that.",
         fix="Say in description which pods should use the class",
         source=doc.PRIORITY,
+        profile=RuleProfile.STRICT,
     ),
     Rule(
         "pc-never-but-urgent",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import Pod
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.cluster_workloads import pods_by_owner
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.rules.priority_classes import RESERVED_PREFIX
 from kschedctl.lint.subject import Problem, Subject
 from kschedctl.lint.workload import SERVING
@@ -184,5 +184,6 @@ RULES = (
         "among the manifests.",
         fix="Limit the class by a ResourceQuota with a scopeSelector for PriorityClass in each tenant's namespace",
         source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+        profile=RuleProfile.STRICT,
     ),
 )

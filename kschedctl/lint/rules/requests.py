@@ -42,9 +42,10 @@ def missing_in_jobs(world: World) -> Iterator[Problem]:
 
 
 def _ends(workload: Workload) -> bool:
-    """Whether its pods run to an end, or are nobody's."""
+    """Whether its pods run to an end, and once, or are nobody's."""
     kind = workload.subject.kind
-    return kind in ("Pod", "PodTemplate") or any(word in kind for word in _TO_AN_END)
+    ends = any(word in kind for word in _TO_AN_END) and kind != "CronJob"
+    return ends or kind in ("Pod", "PodTemplate")
 
 
 def _missing(workload: Workload) -> Iterator[Problem]:
@@ -141,6 +142,7 @@ RULES = (
         fix="Set resources.requests for cpu and memory",
         source=doc.REQUESTS,
         once=True,
+        profile=RuleProfile.STRICT,
     ),
     Rule(
         "rq-absurd",
