@@ -37,8 +37,10 @@ class Drain(Document, frozen=True):
     ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
     ``lost``: pods that nobody makes anew. ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones
     make room by preemption; their successors are among the moved or unplaced. ``over_runs``: the least and the most of
-    each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first. ``next``:
-    commands to try.
+    each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one
+    pod goes after the other. In the others evictions go on side by side and pods come back in another order;
+    ``unplaced_over_runs``: workload -> the least of its pods without a node, which no order allows one, and the most.
+    ``next``: commands to try.
     """
 
     nodes: tuple[str, ...]
@@ -62,5 +64,6 @@ class Drain(Document, frozen=True):
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"

@@ -8,8 +8,9 @@ healthy as soon as it has a node. Upstream: staging/src/k8s.io/kubectl/pkg/drain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
+from kschedctl.studies.order_of_return import order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
@@ -34,9 +36,12 @@ STAYING = ("DaemonSet", "Node")
 
 @dataclass(eq=False)
 class CordonedNodes(Scene):
-    """A cluster in which ``nodes`` are cordoned."""
+    """A cluster in which ``nodes`` are cordoned. With the seed ``first`` pods are evicted and placed one by one; with
+    others side by side, and their successors come in another order.
+    """
 
     nodes: Sequence[str] = ()
+    first: int = 0
 
 
 def drain(
@@ -49,12 +54,12 @@ def drain(
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Drain:
-    """What draining the nodes would do; of several runs the first, and how the others differ.
+    """What draining the nodes would do; of several runs the first, and how the others differ, also by the order.
 
     Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    scene = CordonedNodes(cordoned(cluster, nodes), sampling, nodes=nodes)
+    scene = CordonedNodes(cordoned(cluster, nodes), sampling, nodes=nodes, first=seed)
     if runs == 1:
         return drain_once(scene, seed, progress)
     results = try_seeds(drain_once, scene, range(seed, seed + runs), workers, progress)
@@ -67,6 +72,7 @@ def drain(
         drained=not interrupted and all(report.drained for report in found),
         runs=len(found),
         over_runs=over_runs([_numbers(report) for report in found]),
+        unplaced_over_runs=unplaced_over_runs([report.unplaced for report in found]),
         interrupted=interrupted,
         **said(together(report.unknown for report in found)),
     )
@@ -86,7 +92,8 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
     """The drain under one seed."""
     simulation = Simulation(scene.scheduler, seed=seed, sampling=scene.sampling)
     before = simulation.view.requested.copy()
-    draining = Draining(simulation, scene.nodes)
+    abreast = None if seed == scene.first else Random(seed)
+    draining = Draining(simulation, scene.nodes, abreast)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods, names = simulation.view.pods.objects, simulation.view.nodes.names
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
@@ -121,11 +128,13 @@ class Draining:
     """The eviction of what is on some nodes of a simulation in which they are cordoned. Pods are positions.
 
     ``outcomes``: what became of the successors of the pods that were evicted, also of those that ``preempting`` ones
-    drove away.
+    drove away. ``abreast``: evictions go on side by side, and it decides the order in which successors come; without it
+    one pod goes after the other.
     """
 
     simulation: Simulation
     nodes: Sequence[str]
+    abreast: Random | None = None
     evictable: dict[Position, None] = field(default_factory=dict)
     lost: list[Position] = field(default_factory=list)
     staying: int = 0
@@ -163,12 +172,21 @@ class Draining:
 
     def _evict_all(self, done: Callable[[int], None]) -> bool:
         """Whether one of them could be evicted."""
-        before = len(self.evictable)
-        for position in list(self.evictable):
+        before, came = len(self.evictable), list[Position]()
+        for position in self._in_turn(self.evictable):
             if position in self.evictable and not self._evictions.refusal(position):
-                self._evict(position)
+                came += self._evict(position)
+                if self.abreast is None:  # so that budgets recover as soon as they can
+                    self._place(came)
+                    came = []
                 done(1)
+        if came:
+            self._place(came)
         return len(self.evictable) < before
+
+    def _in_turn(self, positions: Iterable[Position]) -> list[Position]:
+        """In the order of the cluster, or one of the orders in which they may come."""
+        return list(positions) if self.abreast is None else order_of_return(self.simulation, positions, self.abreast)
 
     def blocked(self) -> list[BlockedPod]:
         """The pods that may not be evicted."""
@@ -185,20 +203,20 @@ class Draining:
             if (why := self._evictions.refusal(position))
         ]
 
-    def _evict(self, position: Position) -> None:
-        """One pod goes; its successor passes the queue at once, so that budgets recover as soon as they can."""
+    def _evict(self, position: Position) -> list[Position]:
+        """One pod goes; its successor, if somebody makes one."""
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        if come_back(self.simulation, [position]):
-            self._place([position])
-        elif pod.metadata.deletion_timestamp is None:
+        back = come_back(self.simulation, [position])
+        if not back and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
+        return back
 
     def _place(self, positions: Sequence[Position]) -> bool:
         """Whether one of them got a node."""
         moved = False
-        for position in self.simulation.queue(positions):
+        for position in self.simulation.queue(self._in_turn(positions)):
             outcome = self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             self.outcomes[position] = outcome
             if outcome.row >= 0:

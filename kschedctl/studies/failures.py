@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
+from random import Random
 
 import numpy as np
 from msgspec.structs import replace as changed
@@ -25,6 +26,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.edits.node_edits import by_group, zone_of
+from kschedctl.studies.order_of_return import order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
@@ -43,11 +45,12 @@ MOST_PAIRS = 200_000
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost at once; ``seed`` decides ties."""
+    """What is lost at once; ``seed`` decides ties, and where pods come back ``in_any_order`` that order too."""
 
     name: str
     nodes: tuple[str, ...]
     seed: int = 0
+    in_any_order: bool = False
 
 
 def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
@@ -81,7 +84,7 @@ def failures(
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
     scene = Scene(cluster, sampling)
     what = losses(cluster, unit, pairs)
-    trials = [replace(loss, seed=seed + run) for loss in what for run in range(runs)]
+    trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
     results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
     worst = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
@@ -108,7 +111,9 @@ def _badness(failure: Failure) -> tuple[int, ...]:
 def _worst(runs: Sequence[Failure]) -> Failure:
     """The worst of several runs, and how the others differ."""
     spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    return changed(max(runs, key=_badness), over_runs=spreads, unknown=together(run.unknown for run in runs))
+    by_workload = unplaced_over_runs([run.reasons for run in runs])
+    unknown = together(run.unknown for run in runs)
+    return changed(max(runs, key=_badness), over_runs=spreads, unplaced_over_runs=by_workload, unknown=unknown)
 
 
 def lose(scene: Scene, loss: Loss) -> Failure:
@@ -120,6 +125,8 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     displaced = positions_of(there & made_anew)
     simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
     simulation.release(positions_of(there))
+    if loss.in_any_order:
+        displaced = order_of_return(simulation, displaced, Random(loss.seed))
     outcomes = run_on(simulation, displaced)
     if simulation.interrupted:
         raise KeyboardInterrupt

@@ -249,3 +249,45 @@ def test_a_budget_that_says_no_number_is_named() -> None:
     del new["status"]
     with pytest.raises(InputError, match=r'^PodDisruptionBudget d/b: expected a number or a percentage, not "most"$'):
         drained([node("n1"), new, replica("r1", "n1")], "n1")
+
+
+# -- in which order pods come back --------------------------------------------------------------------------------
+
+
+def of_job(name: str, cpu: str = "1") -> Json:
+    return pod(name, "n1", cpu, owner={"kind": "Job", "name": "once", "apiVersion": "batch/v1"})
+
+
+def of_set(name: str, owner: str, cpu: str) -> Json:
+    return pod(name, "n1", cpu, owner={"kind": "StatefulSet", "name": owner})
+
+
+def test_what_no_order_allows_and_what_depends_on_it() -> None:
+    """n2 has 4 cpus: room for the pod of 3 or for that of 2, and never for that of 5."""
+    sized = {"a": "3", "b": "2", "c": "5"}
+    pods = [of_set(f"{name}-0", name, cpu) for name, cpu in sized.items()]
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), *pods]), ["n1"], runs=16)
+    assert report.unplaced_over_runs == {
+        "StatefulSet d/b": Spread(0, 1),
+        "StatefulSet d/c": Spread(1, 1),
+        "StatefulSet d/a": Spread(0, 1),
+    }
+    text = RENDERERS["table"](report, Style())
+    assert "Without a node, of 16 orders in which pods may come back" in text
+
+
+def test_pods_of_jobs_come_last() -> None:
+    """One by one the Job's pod is first by name; its back-off lets the other have the only place in each other run."""
+    pods = [of_job("a"), of_set("b-0", "b", "1")]
+    cluster = Cluster.from_objects([node("n1"), node("n2", cpu="1"), *pods])
+    assert [moved.pod for moved in drain(cluster, ["n1"]).moved] == ["d/a"]
+    for seed in range(1, 9):
+        report = drain(cluster, ["n1"], seed=0, runs=seed + 1)
+        assert report.unplaced_over_runs == {"Job d/once": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+
+
+def test_evictions_side_by_side_spend_the_budget_together() -> None:
+    """One disruption is allowed at a time: however they come back, all four go in turn."""
+    objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
+    report = drain(Cluster.from_objects(objects), ["n1"], runs=8)
+    assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))

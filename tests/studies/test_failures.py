@@ -183,6 +183,16 @@ def test_runs_show_the_worst() -> None:
     assert failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
+def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
+    """n1 has room for the pod of 3 cpus or for that of 2, whichever comes first."""
+    objects = [node("n0", cpu="8"), node("n1")]
+    sized = [("a", "3"), ("b", "2")]
+    pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
+    worst = failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
+    assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(1, 1))
+    assert worst.unplaced_over_runs == {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+
+
 def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
     """Who fits nowhere weighs more than who is evicted, that more than a bare pod lost, and that more than moves.
 

@@ -42,7 +42,8 @@ def drain(
     All the nodes are cordoned, then their pods evicted one by one, as far as PodDisruptionBudgets allow; each is placed
     anew before the next one goes. As kubectl drain does with --ignore-daemonsets, --delete-emptydir-data and --force:
     pods of DaemonSets and static pods stay, pods without a controller are lost. Exits with 0 when every pod that goes
-    gets another node; pods that are lost are a price, too.
+    gets another node; pods that are lost are a price, too. Of several --runs all but the first evict side by side, and
+    pods come back in any order: what no order allows is told apart from what depends on it.
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")

@@ -41,7 +41,7 @@ def failures(
 
     The pods that controllers make anew pass the scheduling queue on the nodes that are left; PodDisruptionBudgets do
     not protect from failures. Pods that are pending already are not counted. The worst losses come first. Exits with 0
-    when the cluster can do without any one of them.
+    when the cluster can do without any one of them. With --runs pods come back in several orders, those of Jobs last.
     """
     chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
     if len(chosen) > 1:

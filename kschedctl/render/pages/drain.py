@@ -18,7 +18,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.over_runs import over_runs_section
+from kschedctl.render.pages.over_runs import order_section, over_runs_section
 from kschedctl.render.pages.sections import (
     REPLAYED,
     ROWS_SHOWN,
@@ -58,6 +58,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
         *over_runs_section(report.runs, report.over_runs, WORDS),
+        *order_section(report.runs, report.unplaced_over_runs),
         *next_section(report.next, REPLAYED),
     )
 

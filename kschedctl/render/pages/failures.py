@@ -16,7 +16,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.over_runs import spread_text
+from kschedctl.render.pages.over_runs import order_section, spread_text
 from kschedctl.render.pages.sections import (
     REPLAYED,
     left_out_lines,
@@ -51,6 +51,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *search_lines(report.search_start),
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
+        *(order_section(report.runs, worst.unplaced_over_runs) if worst else ()),
         *next_section(report.next, REPLAYED),
     )
 

@@ -16,6 +16,20 @@ def over_runs_section(runs: int, numbers: Mapping[str, Spread], words: Mapping[s
     return section(f"{runs:,} runs; what is shown besides is of the first", _table(told))
 
 
+def order_section(runs: int, unplaced: Mapping[str, Spread]) -> Page:
+    """How many pods of each workload get no node in any order that was tried, and how many in some only."""
+    if not any(found.most for found in unplaced.values()):
+        return ()
+    columns = (Column("workload", keep=True), Column("in any order", right=True), Column("in some only", right=True))
+    rows = tuple((name, _told(found.least), _told(found.most - found.least)) for name, found in unplaced.items())
+    title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
+    return section(title, Table(columns, rows).without_empty_columns())
+
+
+def _told(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
 def variation_section(variation: Variation | None) -> Page:
     """The numbers of a simulation, of its workloads, and of the domains in which they are not always the same."""
     if variation is None:
