@@ -34,6 +34,7 @@ class Fork:
     ``time_passes``: the present is later at each look; while it does not, ``arrivals`` tells who came to a node when.
     ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
     ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
+    ``group_since``: in the cycle of a pod group, how long the trail was when it began; else None.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -46,6 +47,7 @@ class Fork:
         self.touched = np.zeros(len(self.nodes), np.int64)
         self.absent: Bools | None = None
         self.placement: Bools | None = None
+        self.group_since: int | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.labels import aggregate
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import InterPodAffinityArgs
@@ -40,6 +40,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
+TERMS = ("required_affinity", "required_anti_affinity", "preferred_affinity", "preferred_anti_affinity")
 EXCLUDING_SELECTOR = (
     "kube-scheduler departs from its documentation since 1.34: a namespaceSelector of the pod's own (anti-)affinity"
     " that only excludes (NotIn, DoesNotExist) takes the pods of every namespace"
@@ -89,6 +90,7 @@ class InterPodAffinity(DeclaredPlugin):
             return weights_of(terms_against(info, view, "required_anti_affinity"), view)
 
         existing = TopologyCounts.of("existing", info, view, against)
+        existing = existing.as_listed(partial(_with_terms, view, "required_anti_affinity"), view)
         if existing.empty and not affinity and not anti_affinity:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
         state = FilterState(
@@ -113,9 +115,11 @@ class InterPodAffinity(DeclaredPlugin):
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {aggregate(errors)}")
         matches, weights = view.memo((self.name, self._own("terms")), lambda: self._score_weights(info, view), info)
-        if TopologyCounts.of(self._own("matches"), info, view, lambda: matches).empty:
+        matched = TopologyCounts.of(self._own("matches"), info, view, lambda: matches)
+        if (matched if own else matched.as_listed(partial(_with_terms, view), view)).empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
-        return PreScoreResult(TopologyCounts.of(self._own("score"), info, view, lambda: weights))
+        score = TopologyCounts.of(self._own("score"), info, view, lambda: weights)
+        return PreScoreResult(score if own else score.as_listed(partial(_with_terms, view), view))
 
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         counts: TopologyCounts = required_state(
@@ -156,3 +160,10 @@ class InterPodAffinity(DeclaredPlugin):
     def _own(self, what: str) -> str:
         """The name of what depends on how the pod's own terms are read."""
         return f"{what} as documented" if self.as_documented else what
+
+
+def _with_terms(view: Fork, *of: str) -> Bools:
+    """(T,): the pods that have such terms, or any."""
+    names = of or TERMS
+    key = _with_terms, names
+    return view.memo(key, lambda: view.pods.where(lambda info: any(getattr(info, name) for name in names)))

@@ -42,6 +42,26 @@ class TopologyCounts:
             counts[key] = np.append(summed, 0)
         return cls(found, counts)
 
+    def as_listed(self, selects: Callable[[], Bools], view: Fork) -> TopologyCounts:
+        """The counts as upstream takes them, from the nodes that had pods selected (T,) when the cycle began.
+
+        In the cycle of a pod group it keeps those lists of nodes: members that were assumed since on other nodes do not
+        count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        """
+        if view.group_since is None or not self.counts:
+            return self
+        selected = selects()
+        rows, infos, signs = view.trail.since(view.group_since).astype(np.int64)
+        had = view.count_by_node(selected)
+        np.subtract.at(had, rows, signs * selected[infos])
+        rows, infos, signs = (each[had[rows] == 0] for each in (rows, infos, signs))
+        found = {}
+        for key, counts in self.counts.items():
+            found[key] = counts.copy()
+            codes = view.nodes.label(key).codes[rows]
+            np.subtract.at(found[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
+        return TopologyCounts(self.weights, found)
+
     @property
     def empty(self) -> bool:
         return not any(counts.any() for counts in self.counts.values())

@@ -184,6 +184,8 @@ class PodGroupCycle:
         """Try the pods in order, each with those before it assumed; one whose Permit succeeds is enough."""
         assumed = view.fork()
         assumed.placement = _mask(placement, view)
+        if assumed.group_since is None:
+            assumed.group_since = len(assumed.trail)
         results: list[MemberResult] = []
         status, waiting, preempts = NO_FIT, False, False
         for position in self.members:

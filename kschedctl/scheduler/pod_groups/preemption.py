@@ -77,6 +77,7 @@ def _preempt(cycle: PodGroupCycle) -> tuple[Status, tuple[Position, ...]]:
 def _select(cycle: PodGroupCycle, potential: list[Victim]) -> tuple[Status, tuple[Position, ...]]:
     """Take all away, and put back those that the group leaves room for: first whom a budget protects."""
     view = cycle.view.fork()
+    view.group_since = len(view.trail)
     for position in _pods(potential):
         view.forget(position)
     status = cycle.run(view, post_filter=False).status

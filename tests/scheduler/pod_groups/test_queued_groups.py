@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
+import pytest
 from group_clusters import GATES, cluster, gang, node, pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +63,31 @@ def test_a_member_that_failed_is_tried_again_when_another_waits_for_it() -> None
     first, second = run_queue(cluster(objects)).to_dict()["cycles"]
     assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/g-1", "a/g-2"], ["a/g-0"])
     assert (second["popped"], second["order"], sorted(second["failed"])) == ("a/g-0", ["a/g-0"], ["a/g-0"])
+
+
+AGAINST_B = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "b"}}}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AGAINST_B]}}
+HOST = {"kubernetes.io/hostname": "n"}
+
+
+@pytest.mark.parametrize(
+    ("grouped", "guarded", "bound"),
+    [(True, False, ["a/g-0", "a/g-1"]), (True, True, ["a/g-0"]), (False, False, ["a/g-0"])],
+)
+def test_of_members_just_assumed_upstream_does_not_see_the_anti_affinity(
+    grouped: bool, guarded: bool, bound: list[str]
+) -> None:
+    """Unless some pod on the node had such a term before; AssumePod in pkg/scheduler/backend/cache/snapshot.go."""
+    name = "g" if grouped else ""
+    wanted = pod("g-1", name)
+    wanted["metadata"]["labels"] = {"app": "b"}
+    elsewhere = {**AGAINST_B, "labelSelector": {"matchLabels": {"app": "nobody"}}}
+    other = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
+    guard = [pod("b", bound="n", affinity=other)] if guarded else []
+    group = {**gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
+    objects = [node("n", 8, **HOST), group, *guard, pod("g-0", name, affinity=APART), wanted]
+    cycles = run_queue(cluster(objects)).to_dict()["cycles"]
+    assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
 
 
 def test_groups_of_several_schedulers_are_refused() -> None:
