@@ -29,12 +29,33 @@ class WorkloadPlacement(Document, frozen=True):
 
 
 class UnplacedPods(Document, frozen=True):
-    """New pods that stay without a node for one reason; ``message`` is kube-scheduler's own."""
+    """New pods that stay without a node for one reason; ``message`` is kube-scheduler's own.
+
+    ``queue``: where they wait, unschedulable or backoff, empty where that is not told; ``rejectors``: the plugins that
+    refused them, and that put them back when they hear of something that may help.
+    """
 
     workload: str
     verdict: str
     message: str
     pods: tuple[str, ...]
+    queue: str = ""
+    rejectors: tuple[str, ...] = ()
+
+
+class RetriedPods(Document, frozen=True):
+    """Pods of a workload that fitted nowhere at first and were tried again.
+
+    ``after``: kube-scheduler's label of what put them back into the queue -> how often it did; AssignedPodAdd and
+    AssignedPodDelete are pods that came to nodes and left them, UnschedulableTimeout is that five minutes passed.
+    ``queue``, ``rejectors``: as of UnplacedPods, empty for pods that have a node in the end.
+    """
+
+    workload: str
+    pods: tuple[str, ...]
+    after: dict[str, int]
+    queue: str = ""
+    rejectors: tuple[str, ...] = ()
 
 
 class EvictedPod(Document, frozen=True):
@@ -108,6 +129,7 @@ class SimulationReport(Document, frozen=True):
     unplaced: int
     workloads: tuple[WorkloadPlacement, ...] = ()
     pending: tuple[UnplacedPods, ...] = ()
+    retried: tuple[RetriedPods, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     placements: dict[str, str] = msgspec.field(default_factory=dict)

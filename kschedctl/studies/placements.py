@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,11 +12,22 @@ from kschedctl.api.arrays import Amounts, Bools, Ints, Position
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
-from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
+from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
+from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
+from kschedctl.scheduler.simulation.simulation import ERROR, GATED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
+
+class WaitingPlace(NamedTuple):
+    """The queue that a pod waits in, empty for none, and the plugins that refused it."""
+
+    queue: str = ""
+    rejectors: tuple[str, ...] = ()
+
+
+NOWHERE = WaitingPlace()
 DOMAINS_LISTED = 50
 """Of a topology with more domains only those that hold a pod are listed."""
 
@@ -53,16 +66,52 @@ def _counts(view: Fork, rows: Ints, key: str) -> dict[str, int]:
 
 
 def pending_groups(
-    simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
+    simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str], queues: bool = False
 ) -> tuple[UnplacedPods, ...]:
-    """The pods without a node by workload and reason; ``workloads``: pod -> workload, for those that are new."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    """The pods without a node by workload and reason; ``workloads``: pod -> workload, for those that are new.
+
+    ``queues``: with where they wait as things are now.
+    """
+    groups: dict[tuple[str, str, str, WaitingPlace], list[str]] = {}
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(owner_of(pod))
-            groups.setdefault((workload, outcome.verdict, outcome.message), []).append(pod.key)
-    return tuple(UnplacedPods(*key, pods=tuple(pods)) for key, pods in groups.items())
+            waiting = _waiting(simulation, outcome) if queues else NOWHERE
+            groups.setdefault((workload, outcome.verdict, outcome.message, waiting), []).append(pod.key)
+    return tuple(
+        UnplacedPods(workload, verdict, message, tuple(pods), *waiting)
+        for (workload, verdict, message, waiting), pods in groups.items()
+    )
+
+
+def retried_groups(
+    simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
+) -> tuple[RetriedPods, ...]:
+    """Those of the pods that were tried again, by workload and where they are now; ``workloads`` as above."""
+    groups: dict[tuple[str, WaitingPlace], list[str]] = {}
+    after: dict[tuple[str, WaitingPlace], Counter[str]] = {}
+    for outcome in outcomes:
+        if labels := simulation.retried.get(outcome.position):
+            pod = simulation.view.pods.objects[outcome.position]
+            key = workloads.get(pod.key) or str(owner_of(pod)), _waiting(simulation, outcome)
+            groups.setdefault(key, []).append(pod.key)
+            after.setdefault(key, Counter()).update(labels)
+    return tuple(RetriedPods(key[0], tuple(pods), dict(after[key]), *key[1]) for key, pods in groups.items())
+
+
+def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
+    """Members of pod groups come back by backoff whatever happens, and so do pods that failed by an error."""
+    if outcome.verdict == GATED:
+        return WaitingPlace(UNSCHEDULABLE_PODS)
+    if outcome.verdict == ERROR:
+        return WaitingPlace(BACKOFF)
+    if outcome.verdict != UNSCHEDULABLE:
+        return NOWHERE
+    if simulation.gangs.key(outcome.position) is not None:
+        return WaitingPlace(BACKOFF)
+    rejectors = simulation.rejectors(outcome.position).all
+    return WaitingPlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))
 
 
 def evictions(simulation: Simulation, outcomes: Iterable[Outcome]) -> tuple[EvictedPod, ...]:

@@ -22,7 +22,15 @@ from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.placements import domain_keys, evictions, headroom, nodes_of, pending_groups, per_domain
+from kschedctl.studies.placements import (
+    domain_keys,
+    evictions,
+    headroom,
+    nodes_of,
+    pending_groups,
+    per_domain,
+    retried_groups,
+)
 from kschedctl.studies.settling import come_back, victims
 from kschedctl.studies.shared_cluster import Scene, left_out, searched
 from kschedctl.studies.unknown import of_simulation, said, together
@@ -87,6 +95,8 @@ def run_scene(
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
+    pending = pending_groups(simulation, outcomes, scene.workloads, queues=True)
+    retried = retried_groups(simulation, outcomes, scene.workloads)
     if not simulation.interrupted:
         simulation.preemption = False  # nobody else is evicted for those who come back
         simulation.schedule(come_back(simulation, victims(outcomes)))
@@ -96,7 +106,8 @@ def run_scene(
         placed=len(placed),
         unplaced=len(outcomes) - len(placed),
         workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
-        pending=pending_groups(simulation, outcomes, scene.workloads),
+        pending=pending,
+        retried=retried,
         evicted=evictions(simulation, outcomes),
         headroom=headroom(view, before),
         placements={key: names[outcome.row] for key, outcome in placed.items()},

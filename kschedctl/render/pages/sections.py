@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.over_time.searches import SearchedNodes, SearchStart
-from kschedctl.reports.simulation import EvictedPod, Headroom, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
 from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 ROWS_SHOWN = 25
@@ -111,6 +111,31 @@ def _unplaced(group: UnplacedPods, style: Style) -> tuple[Cell | Stack, ...]:
         return (number, group.workload, verdict, Stack((group.message, pods)))
     why = f"{group.verdict}: {group.message}" if group.message else group.verdict
     return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods)))
+
+
+AFTER = {
+    "AssignedPodAdd": "pods that came to nodes",
+    "AssignedPodDelete": "pods that left nodes",
+    "UnschedulableTimeout": "five minutes",
+    "ScheduleAttemptFailure": "their backoff",
+}
+"""What kube-scheduler's label of an event stands for."""
+
+
+def retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
+    """The pods that were tried again; not those for which nothing happened but that time passed in vain."""
+    groups = [group for group in retried if not group.queue or group.after.keys() - {"UnschedulableTimeout"}]
+    if not groups:
+        return ()
+    shown, note = first_rows(groups, style, ROWS_SHOWN)
+    columns = (Column("pods", right=True), Column("workload", keep=True), Column("again after"), Column("then"))
+    return section("Tried again", Table(columns, tuple(map(_retried, shown)), note))
+
+
+def _retried(group: RetriedPods) -> tuple[Cell | Stack, ...]:
+    after = ", ".join(AFTER.get(label, label) for label in group.after)
+    refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
+    return (f"{len(group.pods):,}", group.workload, after, f"{group.queue}{refused}" if group.queue else "scheduled")
 
 
 def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:

@@ -29,6 +29,7 @@ from kschedctl.render.pages.sections import (
     left_out_lines,
     next_section,
     not_known_lines,
+    retried_section,
     search_lines,
     unplaced_section,
 )
@@ -45,6 +46,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *search_lines(report.search_start),
         *_workloads(report.workloads, style),
         *unplaced_section(report.pending, style),
+        *retried_section(report.retried, style),
         *evicted_section(report.evicted, style),
         *headroom_section(report.headroom),
         *variation_section(report.variation),

@@ -58,6 +58,12 @@ class Preemption:
     wanted: int = 0
 
 
+def tied_candidates(result: PostFilterResult) -> Candidates:
+    """The equally good candidates, where this is what the plugin said."""
+    report = result.report
+    return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
+
+
 class DefaultPreemption(DeclaredPlugin):
     """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
 

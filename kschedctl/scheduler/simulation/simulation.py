@@ -15,7 +15,6 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import (
     Code,
     PluginError,
-    PostFilterResult,
     PreEnqueuePlugin,
     PreFilterResult,
     ReservePlugin,
@@ -23,12 +22,12 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
-from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.plugins.default_preemption import tied_candidates
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
-from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from kschedctl.scheduler.preemption.candidates import Candidate
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
@@ -88,7 +87,6 @@ class Simulation:
         self.retried: dict[Position, list[str]] = {}
         """The pods that were tried again, and the label of the event before each time."""
         self._failed: dict[Hashable, Rejectors | None] = {}
-        """What fits nowhere since the trail had the length ``_failed_at``, and what refused it, where that is known."""
         self._failed_at = -1
         self._queue: QueuedPods | None = None
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
@@ -171,9 +169,16 @@ class Simulation:
     def rejectors(self, position: Position) -> Rejectors:
         """The plugins that refuse a pod that fits nowhere now; pods alike share them."""
         like = self._likeness(position)
-        if self._failed.get(like) is None:
-            self._failed[like] = rejectors_of(self.cycle(position))
-        return self._failed[like] or NONE
+        if self._failures.get(like) is None:
+            self._failures[like] = rejectors_of(self.cycle(position))
+        return self._failures[like] or NONE
+
+    @property
+    def _failures(self) -> dict[Hashable, Rejectors | None]:
+        """What fits nowhere as things are, and what refuses it, where that is known."""
+        if self._failed_at != len(self.view.trail):
+            self._failed_at, self._failed = len(self.view.trail), {}
+        return self._failed
 
     @property
     def _moves(self) -> int:
@@ -202,9 +207,7 @@ class Simulation:
         settled = self._settled(position)
         if settled is not None:
             return settled
-        if self._failed_at != len(self.view.trail):
-            self._failed_at, self._failed = len(self.view.trail), {}
-        if self._failed and self._likeness(position) in self._failed:
+        if self._failures and self._likeness(position) in self._failures:
             return None
         framework = self._framework(position)
         try:
@@ -212,7 +215,7 @@ class Simulation:
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
         if found is None:
-            self._failed.setdefault(self._likeness(position))
+            self._failures.setdefault(self._likeness(position))
         return found
 
     def attempt_group(self, members: Sequence[Position]) -> list[Outcome]:
@@ -348,7 +351,7 @@ class Simulation:
         cycle = self.placements.cycle(framework, position)
         candidate = self._candidate(run_post_filter(cycle))
         if candidate is None:
-            self._failed[self._likeness(position)] = rejectors_of(cycle)
+            self._failures[self._likeness(position)] = rejectors_of(cycle)
             return None
         if self._queue:
             self._queue.before((position,), candidate.victims, self.rejectors)
@@ -367,14 +370,14 @@ class Simulation:
         if outcome.status.code is not Code.SUCCESS:
             return None
         for result in outcome.results.values():
-            tied = _tied(result)
-            if tied:
+            if tied := tied_candidates(result):
                 return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
         return None
 
     def message(self, position: Position) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""
         cycle = self.cycle(position)
+        self._failures[self._likeness(position)] = rejectors_of(cycle)
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
     def _group_messages(self, positions: Iterable[Position]) -> dict[Position, str]:
@@ -389,11 +392,6 @@ class Simulation:
     def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""
         return self.placements.cycle(self._framework(position), position)
-
-
-def _tied(result: PostFilterResult) -> Candidates:
-    report = result.report
-    return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
 
 def _nobody(number: int) -> None:
