@@ -241,3 +241,26 @@ def test_clones_have_devices_of_their_own(seed: int) -> None:
             row = by_name.view.nodes.index[random.choice(sorted(expected[1]))]
             by_name.bind(position, row)
             cloned.bind(copy, row)
+
+
+def test_a_claim_without_a_class_is_told_after_one_that_is_allocated() -> None:
+    """Two pods alike: the class of a claim that has its devices is not looked for, that of the other is."""
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    cluster: list[Json] = [{"kind": "Node", "metadata": {"name": "n0"}, "spec": {}, "status": status}]
+    cluster.append(resource_slice_of("of-n0", [{"name": "gpu-0"}, {"name": "gpu-1"}], {"nodeName": "n0"}))
+    wants = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gone"}}]}}
+    held = {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "of-n0", "device": "gpu-0"}]}}
+    cluster.append(object_of("ResourceClaim", "a", wants, status={"allocation": held}))
+    cluster.append(object_of("ResourceClaim", "b", wants))
+    for name in ("a", "b"):
+        claims = [{"name": "gpu", "resourceClaimName": name}]
+        template = {"containers": [{"name": "c"}], "resourceClaims": claims}
+        cluster.append(object_of("Pod", f"p-{name}", template))
+    scheduler = Scheduler(Cluster.from_objects(cluster))
+    view = scheduler.view
+    first, second = (view.pods.infos[view.pods.info[view.pods.index[f"d/p-{name}"]]] for name in ("a", "b"))
+    assert first.alike == second.alike
+    simulation = Simulation(scheduler)
+    outcomes = {outcome.position: outcome for outcome in simulation.run(range(2))}
+    assert outcomes[view.pods.index["d/p-a"]].verdict == "Scheduled"
+    assert "device class gone does not exist" in outcomes[view.pods.index["d/p-b"]].message
