@@ -75,3 +75,8 @@ def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, optio
 def test_files_without_events(run: Run, state: str) -> None:
     found = run("simulate", "--follow", state, "-f", state)
     assert (found.code, "no Scheduled event" in found.err) == (2, True)
+
+
+def test_events_of_another_cluster_decide_nothing(run: Run, write: Write, events: str) -> None:
+    found = run("simulate", "--follow", events, "-f", write(node("empty"), node("full")))
+    assert (found.code, found.out.startswith("Nothing compared: 0 of 2 pods")) == (5, True)

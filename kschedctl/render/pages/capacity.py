@@ -45,8 +45,8 @@ def capacity_page(report: Capacity, style: Style) -> Page:
         *([only] if report.undecided else []),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
-        *search_lines(report.search_start),
         *shapes,
+        *search_lines(report.search_start),
     )
 
 

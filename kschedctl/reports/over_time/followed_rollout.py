@@ -43,7 +43,7 @@ class FollowedPlacement(Document, frozen=True):
 class FollowedRollout(Document, frozen=True):
     """``placements`` in the order of time, of which ``otherwise`` were not as the replay has it, ``agree`` were.
 
-    ``assumed``: what had to be guessed.
+    ``assumed``: what had to be guessed. ``undecided``: also where nothing could be compared.
     """
 
     agree: int

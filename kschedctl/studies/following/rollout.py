@@ -96,15 +96,17 @@ def _report(
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
     following, outcomes = followed.following, Counter(each.outcome for each in found)
-    unknown = (*of_cluster(following.view.cluster), *following.unknown)
+    told = said(unknown_kinds((*of_cluster(following.view.cluster), *following.unknown), IN_SIMULATIONS))
+    agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
+    otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
     return FollowedRollout(
-        agree=outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART],
-        otherwise=sum(outcomes[outcome] for outcome in OTHERWISE),
+        agree=agree,
+        otherwise=otherwise,
         placements=tuple(found),
         assumed=assumed,
         **left_out(following.scheduler),
         **searched(sampling, len(following.view.nodes), 0),
-        **said(unknown_kinds(unknown, IN_SIMULATIONS)),
+        **{**told, "undecided": told["undecided"] or not (agree or otherwise)},
         interrupted=interrupted,
     )
 
