@@ -11,7 +11,7 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|remedies|wakes|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion) command=$word; break ;;
+        explain|remedies|wakes|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion|help) command=$word; break ;;
         esac
     done
     case $command/$previous in
@@ -102,7 +102,9 @@ _kschedctl() {
         versions/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         completion/-*) words='' ;;
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
-        *) words='explain remedies wakes lint snapshot config simulate capacity drain failures whatif demo version versions completion --help --version' ;;
+        help/-*) words='' ;;
+        help/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
+        *) words='explain remedies wakes lint snapshot config simulate capacity drain failures whatif demo version versions completion help --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

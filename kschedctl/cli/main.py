@@ -38,6 +38,7 @@ COMMANDS = {
     "version": "The version of this program, of what it replays, and of the cluster.",
     "versions": "What differs between the versions of kube-scheduler, or between two of them?",
     "completion": "Print the completion script of a shell.",
+    "help": "The help of a command, or about a topic: plugins.",
 }
 """Command -> its line in the help.
 
@@ -64,6 +65,7 @@ EPILOGS = {
     "version": f"Exit codes: 0 done, {FAILURES}.",
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
+    "help": "Exit codes: 0 done, 2 usage, 4 a bug.",
 }
 """Of the commands whose answers are others."""
 log = logging.getLogger("kschedctl")

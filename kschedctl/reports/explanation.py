@@ -221,6 +221,7 @@ class Explanation(Document, frozen=True):
     ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
     about the pod by itself.
     ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
+    ``permit``: why the pod is not bound on a best node, or has to wait there (without a plugin).
     ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
     the URLs of the configuration's extenders as they are called; ``binder``: that of the one which would bind the pod
     in the scheduler's stead, and is never asked to; ``calls``: what they were asked. Then ``diagnosis`` has of nodes
@@ -263,6 +264,7 @@ class Explanation(Document, frozen=True):
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     preemption: PreemptionReport | None = None
     post_filter: PostFilterReport | None = None
+    permit: dict[str, FirstFailReport] = {}
     unschedulable_plugins: tuple[str, ...] = ()
     extender_order: tuple[str, ...] = ()
     calls: tuple[ExtenderCallReport, ...] = ()

@@ -29,7 +29,7 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
     "preBind": ExtensionPoint("PreBindPlugin"),
     "bind": ExtensionPoint("BindPlugin"),
     "postBind": ExtensionPoint("PostBindPlugin"),
-    "permit": ExtensionPoint("PermitPlugin"),
+    "permit": ExtensionPoint("PermitPlugin", ("permit",)),
     "preEnqueue": ExtensionPoint("PreEnqueuePlugin", ("pre_enqueue",)),
     "queueSort": ExtensionPoint("QueueSortPlugin"),
     "placementGenerate": ExtensionPoint("PlacementGeneratePlugin"),

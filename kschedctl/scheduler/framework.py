@@ -241,9 +241,9 @@ class ReservePlugin(Plugin, Protocol):
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Whether a pod, which is on that row of the view by now, may be bound there: Success, Wait or a refusal.
+        """Whether a pod that gets this row may be bound there: Success, Wait or a refusal.
 
-        Raises PluginError.
+        Of a group the pods are on their rows by now. Raises PluginError.
         """
 
 

@@ -5,10 +5,12 @@ Upstream: RunPermitPlugins in pkg/scheduler/framework/runtime/framework.go (v1.3
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, PluginError, Status, offers
+from kschedctl.scheduler.messages import histogram
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -41,3 +43,14 @@ def run_permit(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) ->
     if waiting is not None:
         return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, SOMEBODY_WAITS)))
     return PermitOutcome()
+
+
+def permit_refusal(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:
+    """The message about a pod that is refused on its node, the only one that counts then; empty where it is not.
+
+    Raises PluginError.
+    """
+    status = run_permit(framework, info, view, row).status
+    if status.code is Code.ERROR:
+        raise PluginError(", ".join(status.reasons))
+    return histogram(1, Counter(status.reasons)) if status.rejected else ""

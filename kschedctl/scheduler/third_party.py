@@ -48,6 +48,7 @@ ANSWERS: Mapping[str, type] = {
     "post_filter": PostFilterResult,
     "pre_score": PreScoreResult,
     "reservation": Reservation,
+    "permit": Status,
 }
 """Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
 NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "leans", "release", "reservation"})

@@ -47,6 +47,7 @@ from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.why.extenders import extended
 from kschedctl.studies.why.headline import headline
+from kschedctl.studies.why.permit import permit_reports, permitted
 from kschedctl.studies.why.pod_group import in_group, pod_group_report
 from kschedctl.studies.why.preemption import preemption_report
 from kschedctl.studies.why.reach import obstacles
@@ -205,11 +206,16 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
     found = obstacles(cycle)
     nodes, reserved = node_reports(found, cycle), reservations(cycle)
+    permit = permit_reports(cycle)
+    verdict, message = _verdict(cycle), fit_error(cycle, post_filter.message) if stuck else cycle.error
+    if verdict == "Schedulable" and permit:
+        verdict, message = permitted(cycle, permit)
     return Explanation(
         pod=cycle.info.pod.key,
-        verdict=_verdict(cycle),
+        verdict=verdict,
         headline="",
-        message=fit_error(cycle, post_filter.message) if stuck else cycle.error,
+        message=message,
+        permit=permit,
         not_replayed=not_replayed(scheduler, framework),
         upstream_faults=upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),

@@ -62,7 +62,7 @@ def test_help_shows_the_exit_codes_of_the_command(run: Run, name: str) -> None:
     findings = name in ("lint", "config")
     assert ("0 nothing found from --fail-on up, 1 findings" in text) == findings
     assert ("1 does not schedule" in text) == (
-        name not in ("wakes", "lint", "config", "snapshot", "version", "versions", "completion")
+        name not in ("wakes", "lint", "config", "snapshot", "version", "versions", "completion", "help")
     )
 
 

@@ -71,6 +71,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *_refusals(report, style),
         *extenders_section(report, style),
         *(() if _held_by_group(report) else scores_section(report, style)),
+        *_permit(report),
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
@@ -98,6 +99,15 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
 def _held_by_group(report: Explanation) -> bool:
     """Whether it fits by itself, and is not placed with the others of its group."""
     return report.pod_group is not None and report.verdict != "Schedulable" and bool(report.feasible)
+
+
+def _permit(report: Explanation) -> Page:
+    """What keeps it from being bound on a best node."""
+    rows = tuple((node, said.plugin, f"{said.code}: {', '.join(said.reasons)}") for node, said in report.permit.items())
+    if not rows:
+        return ()
+    columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
+    return section("Not bound at once", Table(columns, rows).without_empty_columns())
 
 
 def _before_nodes(report: Explanation) -> Page:

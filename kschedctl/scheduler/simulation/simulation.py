@@ -22,6 +22,7 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.permit import permit_refusal
 from kschedctl.scheduler.plugins.default_preemption import tied_candidates
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.pod_groups.submission import failed_members
@@ -335,6 +336,8 @@ class Simulation:
         choice = self.placements.choose(framework, position)
         if choice is None:
             return None
+        if refusal := permit_refusal(framework, self.placements.arriving(position), self.view, choice.row):
+            return Outcome(position, UNSCHEDULABLE, message=refusal)
         if self._queue and self._queue.tried:
             self._queue.before((position,), (), self.rejectors)
         self.bind(position, choice.row, choice.before)
@@ -342,8 +345,7 @@ class Simulation:
 
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
-        pods = self.view.pods
-        info = self.placements.incoming(int(pods.info[position]))
+        info = self.placements.incoming(int(self.view.pods.info[position]))
         if not self.preemption or info.spec.preemption_policy == "Never" or info.priority <= self._lowest_priority:
             return None
         if not self._any_below(info.priority):

@@ -88,7 +88,7 @@ def may_help(report: Explanation, asked: StandIn) -> bool:
         return False
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
     helped = report.verdict in HELPED or (report.verdict == "Gated" and gates == {DynamicResources.name})
-    return helped and asked.pod.metadata.deletion_timestamp is None
+    return helped and not report.permit and asked.pod.metadata.deletion_timestamp is None
 
 
 def searched(

@@ -11,6 +11,7 @@ from kschedctl.reports.pod_group import PodGroupReport
 NAMED = 3
 FITS = "a node fits now, for each by itself"
 UNDER_WAY = "preemption is under way"
+WAIT = "Wait"
 
 
 def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
@@ -22,7 +23,7 @@ def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
         return of_group
     match report.verdict:
         case "Schedulable":
-            return f"would be scheduled: {_destination(report)}"
+            return f"would be scheduled: {_destination(report)}{_waiting(report)}"
         case "Unschedulable":
             return _unschedulable(report)
         case "Gated":
@@ -115,6 +116,12 @@ def _unschedulable(report: Explanation) -> str:
     if report.preemption and report.preemption.terminating:
         return _under_way(report.preemption)
     return in_words(report.causes, len(report.nodes)) or report.message or ""
+
+
+def _waiting(report: Explanation) -> str:
+    """What it waits for there before it is bound."""
+    reasons = dict.fromkeys(", ".join(status.reasons) for status in report.permit.values() if status.code == WAIT)
+    return f", where it waits: {'; '.join(reasons)}" if reasons else ""
 
 
 def _destination(report: Explanation) -> str:

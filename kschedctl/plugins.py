@@ -1,0 +1,85 @@
+"""What a scheduler plugin of one's own imports. ``kschedctl help plugins`` shows three that work.
+
+A plugin is a class that derives from DeclaredPlugin and has the methods of one extension point or of several; the
+protocols here (FilterPlugin, ScorePlugin, PermitPlugin …) say what these get and answer. Its package registers it under
+the entry-point group ``kschedctl.plugins``, and a profile of the KubeSchedulerConfiguration enables it by that name.
+Nodes are rows: a plugin answers for all of them at once, with arrays.
+
+>>> class Nothing(DeclaredPlugin):
+...     def filter(self, info, view, state, delta):
+...         return iter(())
+>>> offers(Nothing(), FilterPlugin), offers(Nothing(), ScorePlugin)
+(True, False)
+"""
+
+from __future__ import annotations
+
+from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.objects import Struct as Args
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework import (
+    MAX_NODE_SCORE,
+    PRE_FILTER_SKIP,
+    PRE_SCORE_SKIP,
+    SUCCESS,
+    Changes,
+    Code,
+    FilterPlugin,
+    PermitPlugin,
+    PluginError,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    Reservation,
+    ReservePlugin,
+    ScorePlugin,
+    Status,
+    normalize_by_max,
+    offers,
+)
+from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.fork import Fork as View
+from kschedctl.snapshot.pod_info import PodInfo
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "PRE_FILTER_SKIP",
+    "PRE_SCORE_SKIP",
+    "SUCCESS",
+    "Args",
+    "Bools",
+    "Changes",
+    "Code",
+    "DeclaredPlugin",
+    "Delta",
+    "FeatureGates",
+    "FilterPlugin",
+    "PermitPlugin",
+    "PluginError",
+    "PodInfo",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "PreScoreResult",
+    "Reads",
+    "Rejection",
+    "Reservation",
+    "ReservePlugin",
+    "Rows",
+    "ScorePlugin",
+    "Scores",
+    "Status",
+    "View",
+    "normalize_by_max",
+    "offers",
+]

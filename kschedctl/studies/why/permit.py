@@ -1,0 +1,42 @@
+"""What Permit plugins say of a pod on the nodes that it may be placed on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kschedctl.reports.explanation import FirstFailReport
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.messages import histogram
+from kschedctl.scheduler.permit import run_permit
+from kschedctl.snapshot.pods import group_key
+
+REFUSED = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+
+
+def permit_reports(cycle: Cycle) -> dict[str, FirstFailReport]:
+    """Best node -> why the pod is not bound there, or not yet; one that is placed with others is not asked about."""
+    if not cycle.schedulable or group_key(cycle.info.pod) is not None or not cycle.framework.at("permit"):
+        return {}
+    found = {}
+    for row in cycle.scores.best.tolist():
+        outcome = run_permit(cycle.framework, cycle.info, cycle.view, row) if row >= 0 else None
+        if outcome is not None and outcome.status.code is not Code.SUCCESS:
+            name = cycle.view.nodes.names[row]
+            found[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
+    return found
+
+
+def permitted(cycle: Cycle, found: dict[str, FirstFailReport]) -> tuple[str, str | None]:
+    """The verdict on a pod that fits, and kube-scheduler's message where every one of the best nodes is refused.
+
+    Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
+    """
+    best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
+    said = [found.get(name) for name in best]
+    first = said[0] if said else None
+    if first is None or any(each is None or each.code == Code.WAIT for each in said):
+        return "Schedulable", None
+    if first.code in REFUSED:
+        return "Unschedulable", histogram(1, Counter(first.reasons))
+    return "Error", ", ".join(first.reasons)
