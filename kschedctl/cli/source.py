@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kschedctl import demo
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import Scope, Source, feature_gates
@@ -31,15 +32,19 @@ def load(source: Source, namespace: str | None = None, *, pods_alone: bool = Fal
         raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
-    if source.live:
-        cluster = _live(source, namespace, pods_alone)
-    elif source.snapshot:
-        cluster = _from_snapshot(source, source.snapshot[0])
-    else:
-        cluster, _ = from_files(source)
+    with without_garbage_collection():
+        cluster = _read(source, namespace, pods_alone)
+        gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     tell(cluster)
-    gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     return cluster
+
+
+def _read(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
+    if source.live:
+        return _live(source, namespace, pods_alone)
+    if source.snapshot:
+        return _from_snapshot(source, source.snapshot[0])
+    return from_files(source)[0]
 
 
 def _live(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
