@@ -56,6 +56,8 @@ class Offered(NamedTuple):
     @classmethod
     def of(cls, nodes: NodeColumns, rows: Rows) -> Offered:
         """The scheduler's own."""
+        if np.array_equal(rows, nodes.rows):  # the usual case, without a step for each
+            return cls(tuple(nodes.names), rows)
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
 
 

@@ -40,8 +40,8 @@ class Scored(NamedTuple):
         """Raises PluginError."""
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_with_returned(view, nodes), view, nodes.rows)
-        unknown = [name for name, row in zip(nodes.names, nodes.rows.tolist(), strict=False) if row < 0]
-        for name in unknown:
+        for position in np.flatnonzero(nodes.rows < 0).tolist():
+            name = nodes.names[position]
             text = f'getting node "{name}" from Snapshot: nodeinfo not found for node name "{name}"'
             raise PluginError(f"running Score plugins: {text}")
         return cls(view, nodes.rows, view, nodes.rows)
