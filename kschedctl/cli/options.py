@@ -24,7 +24,7 @@ from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Style
 
-PIPED_WIDTH, LEAST_WIDTH = 120, 40
+PIPED_WIDTH, LEAST_WIDTH, LEAST_PLOT_WIDTH = 120, 40, 80
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 DEFAULT_NAMESPACE = "default"
 
@@ -184,7 +184,15 @@ class Output:
     def answer(self, document: Any, exit_code: int = 0) -> Answer:
         """The document, shown as was asked for."""
         wide = self.output.name == "wide"
-        style = Style(_width(wide), self._colored(), wide, self._all_nodes(), template=self.output.template)
+        width = _width(wide)
+        style = Style(
+            width,
+            self._colored(),
+            wide,
+            self._all_nodes(),
+            template=self.output.template,
+            plots=_plots(width),
+        )
         return Answer(document, self.output.name, style, exit_code)
 
     def _colored(self) -> bool:
@@ -232,6 +240,12 @@ def _width(wide: bool) -> int:
     if columns.isdecimal() and int(columns):
         return max(int(columns), LEAST_WIDTH)
     return UNFOLDED if wide else PIPED_WIDTH
+
+
+def _plots(width: int) -> bool:
+    """Whether a plot can be looked at: on a terminal that has room for one and characters to draw it."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    return sys.stdout.isatty() and width >= LEAST_PLOT_WIDTH and encoding == "utf8"
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from kschedctl.render.page import (
-    Block,
     Bullets,
     Cell,
     Command,
     Heading,
     Page,
     Paragraph,
+    Plot,
     Stack,
     Style,
     Table,
@@ -27,10 +27,10 @@ _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%
 
 def show(page: Page, style: Style) -> str:
     """The page as Markdown. Tables keep the full text, whatever the width."""
-    return "\n\n".join(map(_block, page)) + "\n"
+    return "\n\n".join(_block(block) for block in page if not isinstance(block, Plot)) + "\n"
 
 
-def _block(block: Block) -> str:
+def _block(block: Heading | Paragraph | Command | Bullets | Table) -> str:
     match block:
         case Heading(text):
             return f"### {_inline(text)}"

@@ -1,4 +1,4 @@
-"""What a report says, as blocks that every way of showing it shares: headings, paragraphs, bullets and tables."""
+"""What a report says, as blocks that every way of showing it shares: headings, paragraphs, bullets, tables, plots."""
 
 from __future__ import annotations
 
@@ -105,7 +105,27 @@ class Table:
         return Table(tuple(self.columns[i] for i in full), rows, self.note)
 
 
-Block = Heading | Paragraph | Command | Bullets | Table
+@dataclass(frozen=True)
+class Series:
+    """Points (x, y) that belong together, in the order in which lines join them."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines over one pair of axes, ``x`` and ``y`` their titles; shown where there is a way to draw.
+
+    What it says stands in a table beside it, too.
+    """
+
+    x: str
+    y: str
+    series: tuple[Series, ...]
+
+
+Block = Heading | Paragraph | Command | Bullets | Table | Plot
 Page = tuple[Block, ...]
 
 
@@ -113,7 +133,8 @@ Page = tuple[Block, ...]
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
-    ``fixes``: what to do about each finding. ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``.
+    ``fixes``: what to do about each finding. ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``:
+    where the text goes it can be drawn in characters.
     """
 
     width: int = 110
@@ -122,6 +143,7 @@ class Style:
     all_nodes: bool = False
     fixes: bool = False
     template: str = ""
+    plots: bool = False
 
     @property
     def unlimited(self) -> bool:

@@ -28,12 +28,14 @@ from kschedctl.render.page import (
     Marked,
     Page,
     Paragraph,
+    Plot,
     Stack,
     Style,
     Table,
     Tone,
     stacked,
 )
+from kschedctl.render.plots import drawn
 from kschedctl.render.printable import printable
 
 LOOKS = {
@@ -59,6 +61,8 @@ def show(page: Page, style: Style) -> str:
     """The page as text that ends with a newline; colours are ANSI sequences."""
     lines: list[str] = []
     for position, block in enumerate(page):
+        if isinstance(block, Plot) and not style.plots:
+            continue
         if isinstance(block, Heading) and position:
             lines.append("")
         lines += _unfolded(block, style) if style.width >= UNFOLDED else _folded(block, style)
@@ -85,7 +89,7 @@ def header(column: Column) -> str:
 
 def _folded(block: Block, style: Style) -> list[str]:
     """The lines of a block; rich asks neither the terminal nor the environment for anything."""
-    file, indent = StringIO(), INDENT if isinstance(block, Command | Table) else 0
+    file, indent = StringIO(), INDENT if isinstance(block, Command | Table | Plot) else 0
     console = Console(
         file=file,
         width=style.width - indent,
@@ -123,6 +127,8 @@ def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
             yield _layout(block, room)
             if block.note:
                 yield _text(Marked(block.note, Tone.FAINT))
+        case Plot():
+            yield from drawn(block, room)
 
 
 def _text(cell: Cell | Stack) -> Text:
