@@ -11,29 +11,29 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|remedies|wakes|lint|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion|help) command=$word; break ;;
+        explain|remedies|wakes|lint|audit|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion|help) command=$word; break ;;
         esac
     done
     case $command/$previous in
         explain/--as-if-priority) COMPREPLY=(); return ;;
         explain/--as-if-priority-class) _kschedctl_names priority-classes; return ;;
-        explain/-f|explain/--filename|remedies/-f|remedies/--filename|wakes/-f|wakes/--filename|lint/-f|lint/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--config|remedies/--config|wakes/--config|lint/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
-        explain/--kube-version|remedies/--kube-version|wakes/--kube-version|lint/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
-        explain/--snapshot|remedies/--snapshot|wakes/--snapshot|lint/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--context|remedies/--context|wakes/--context|lint/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|version/--context) _kschedctl_names contexts; return ;;
-        explain/--cluster|remedies/--cluster|wakes/--cluster|lint/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|version/--cluster) _kschedctl_names clusters; return ;;
-        explain/--user|remedies/--user|wakes/--user|lint/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|version/--user) _kschedctl_names users; return ;;
-        explain/--as|remedies/--as|wakes/--as|lint/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|version/--as) COMPREPLY=(); return ;;
-        explain/--as-group|remedies/--as-group|wakes/--as-group|lint/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|version/--as-group) COMPREPLY=(); return ;;
-        explain/--request-timeout|remedies/--request-timeout|wakes/--request-timeout|lint/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
+        explain/-f|explain/--filename|remedies/-f|remedies/--filename|wakes/-f|wakes/--filename|lint/-f|lint/--filename|audit/-f|audit/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--config|remedies/--config|wakes/--config|lint/--config|audit/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|audit/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
+        explain/--kube-version|remedies/--kube-version|wakes/--kube-version|lint/--kube-version|audit/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
+        explain/--snapshot|remedies/--snapshot|wakes/--snapshot|lint/--snapshot|audit/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|audit/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--context|remedies/--context|wakes/--context|lint/--context|audit/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|version/--context) _kschedctl_names contexts; return ;;
+        explain/--cluster|remedies/--cluster|wakes/--cluster|lint/--cluster|audit/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|version/--cluster) _kschedctl_names clusters; return ;;
+        explain/--user|remedies/--user|wakes/--user|lint/--user|audit/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|version/--user) _kschedctl_names users; return ;;
+        explain/--as|remedies/--as|wakes/--as|lint/--as|audit/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|version/--as) COMPREPLY=(); return ;;
+        explain/--as-group|remedies/--as-group|wakes/--as-group|lint/--as-group|audit/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|version/--as-group) COMPREPLY=(); return ;;
+        explain/--request-timeout|remedies/--request-timeout|wakes/--request-timeout|lint/--request-timeout|audit/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
         explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|wakes/-n|wakes/--namespace|lint/-n|lint/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) _kschedctl_names namespaces; return ;;
         explain/-l|explain/--selector|remedies/-l|remedies/--selector|wakes/-l|wakes/--selector|lint/-l|lint/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
-        explain/--color|remedies/--color|wakes/--color|lint/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders|simulate/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|simulate/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
@@ -57,6 +57,10 @@ _kschedctl() {
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
+        audit/--section) COMPREPLY=(); return ;;
+        audit/--now) COMPREPLY=(); return ;;
+        audit/-o|audit/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
+        audit/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
@@ -80,6 +84,8 @@ _kschedctl() {
         wakes/*) _kschedctl_names pods; return ;;
         lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --profile --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
+        audit/-*) words='--section --now -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on' ;;
+        audit/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         snapshot/-*) words='-o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
@@ -104,7 +110,7 @@ _kschedctl() {
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
         help/-*) words='' ;;
         help/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        *) words='explain remedies wakes lint snapshot config simulate capacity drain failures whatif demo version versions completion help --help --version' ;;
+        *) words='explain remedies wakes lint audit snapshot config simulate capacity drain failures whatif demo version versions completion help --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

@@ -27,6 +27,7 @@ COMMANDS = {
     "remedies": "Which smallest changes would let this pod schedule?",
     "wakes": "What makes the scheduler try a refused pod again?",
     "lint": "What in manifests, or in a cluster, makes scheduling go wrong?",
+    "audit": "Is the scheduler healthy, and is the cluster scheduled soundly?",
     "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
     "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
     "simulate": "Where would the pods of these manifests go?",
@@ -60,6 +61,7 @@ EPILOG = f"Exit codes: 0 schedules, 1 does not schedule, {FAILURES}, 5 undecided
 EPILOGS = {
     "wakes": f"Exit codes: 0 told, or woken, 1 not woken, or missed (--between), {FAILURES}, 5 undecided.",
     "lint": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
+    "audit": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "config": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}.",
     "snapshot": f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
     "version": f"Exit codes: 0 done, {FAILURES}.",

@@ -12,15 +12,17 @@ from kschedctl.reports.findings import Finding, Findings
 def to_junit(report: Findings) -> str:
     """Notes are passed tests with an output, errors and warnings failures; without findings one test passes."""
     tests = report.findings or (None,)
-    root = ElementTree.Element("testsuites", _counts(tests) | {"name": "kschedctl lint"})
+    named = {"name": f"kschedctl {report.command}"}
+    root = ElementTree.Element("testsuites", _counts(tests) | named)
     for file in dict.fromkeys(finding.file for finding in report.findings):
         found = [finding for finding in report.findings if finding.file == file]
         suite = ElementTree.SubElement(root, "testsuite", _counts(found) | {"name": printable(file) or "cluster"})
         for finding in found:
             _case(suite, finding)
     if not report.findings:
-        suite = ElementTree.SubElement(root, "testsuite", _counts(tests) | {"name": "kschedctl lint"})
-        ElementTree.SubElement(suite, "testcase", {"classname": "kschedctl.lint", "name": "nothing found", "time": "0"})
+        suite = ElementTree.SubElement(root, "testsuite", _counts(tests) | named)
+        passed = {"classname": f"kschedctl.{report.command}", "name": "nothing found", "time": "0"}
+        ElementTree.SubElement(suite, "testcase", passed)
     ElementTree.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

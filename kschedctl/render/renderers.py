@@ -10,6 +10,7 @@ from typing import Any
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style
 from kschedctl.reports.document import Document
+from kschedctl.reports.findings import WithFindings
 
 PAGES = {
     "Explanation": "pages.explanation:explanation_page",
@@ -18,6 +19,8 @@ PAGES = {
     "SnapshotReport": "pages.archive:snapshot_page",
     "SnapshotDiff": "pages.archive:diff_page",
     "Findings": "pages.findings:findings_page",
+    "Audit": "pages.audit.audit:audit_page",
+    "AuditSection": "pages.audit.section:section_page",
     "EffectiveConfiguration": "pages.configuration:configuration_page",
     "VersionChanges": "pages.version_changes:version_changes_page",
     "Version": "pages.version:version_page",
@@ -59,10 +62,10 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
 
 def _of_findings(write: str) -> Callable[[Any, Style], str]:
     def show(document: Any, style: Style) -> str:
-        if document.kind != "Findings":
+        if not isinstance(document, WithFindings):
             form = write.partition(":")[0]
             raise UsageError(f"-o {form} shows findings, and these are {document.kind}", hint="-o json has everything")
-        return str(_load(write)(document))
+        return str(_load(write)(document.as_findings()))
 
     return show
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol, Self, runtime_checkable
+
 from kschedctl.reports.document import Document
 from kschedctl.reports.unknown import UnknownKind
 
@@ -67,7 +69,7 @@ class Findings(Document, frozen=True):
 
     ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
     findings, which the baseline has, those ``below`` the severity that was asked for, and those ``alike`` one that is
-    told: of the same object in another file, or of rules that speak once a namespace.
+    told: of the same object in another file, or of rules that speak once a namespace. ``command``: which found them.
     """
 
     checked: int
@@ -82,8 +84,12 @@ class Findings(Document, frozen=True):
     passed_over: tuple[PassedOver, ...] = ()
     fixed: tuple[Finding, ...] = ()
     tool_version: str = ""
+    command: str = "lint"
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"
+
+    def as_findings(self) -> Self:
+        return self
 
     def count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)
@@ -91,6 +97,14 @@ class Findings(Document, frozen=True):
     def at_least(self, severity: str) -> bool:
         """Whether there is a finding of that severity or a graver one."""
         return any(LEVELS.index(f.severity) <= LEVELS.index(severity) for f in self.findings)
+
+
+@runtime_checkable
+class WithFindings(Protocol):
+    """A document that says what was found, also in the forms in which other programs read findings."""
+
+    def as_findings(self) -> Findings:
+        """All that was found."""
 
 
 class RuleReport(Document, frozen=True):

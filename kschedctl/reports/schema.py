@@ -13,6 +13,7 @@ import msgspec
 
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
+from kschedctl.reports.audit.audit import AnySection, Audit
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.document import Document
@@ -34,13 +35,15 @@ from kschedctl.reports.version_changes import VersionChanges
 from kschedctl.reports.wakes import Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.reports.whatif import WhatIf
 
-DOCUMENTS: dict[str, type[Document]] = {
+DOCUMENTS: dict[str, Any] = {
     "explanation": Explanation,
     "explanations": Explanations,
     "pending-pods": PendingPods,
     "snapshot": SnapshotReport,
     "snapshot-diff": SnapshotDiff,
     "findings": Findings,
+    "audit": Audit,
+    "audit-section": AnySection,
     "lint-fixes": LintFixes,
     "lint-rules": RuleList,
     "lint-rule": RuleReport,

@@ -1,0 +1,44 @@
+"""The options of commands whose answers are findings: how to show them, and which of them are failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace as altered
+
+import kschedctl
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.options import Output
+from kschedctl.reports.audit.audit import Audit
+from kschedctl.reports.audit.section import Section
+
+
+class FailOn(StrEnum):
+    """The values of ``--fail-on``."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Judged(Output):
+    """How to show what was found, and from where on it is a failure."""
+
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "sarif", "junit", "github")] = TABLE
+    fail_on: Annotated[FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit with 1 from here.")] = (
+        FailOn.WARNING
+    )
+
+    def judged(self, report: Audit | Section) -> Answer:
+        """With the version of the program that made it; undecided where what is said to be sound lacks its grounds."""
+        signed: Audit | Section = altered(report, tool_version=kschedctl.__version__)
+        answer = self.answer(signed)
+        if self.fail_on is not FailOn.NEVER and signed.as_findings().at_least(self.fail_on):
+            return replace(answer, exit_code=DOES_NOT_SCHEDULE)
+        return replace(answer, exit_code=UNDECIDED if signed.undecided else SCHEDULES)

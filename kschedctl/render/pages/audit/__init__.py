@@ -1,0 +1,1 @@
+"""The pages of an audit: a file for each section."""

@@ -1,0 +1,21 @@
+"""The page of Audit: what is unsound, the sections in a table, then each with its evidence and what to do."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Column, Heading, Marked, Page, Style, Table, Tone, count, paragraph
+from kschedctl.render.pages.audit.section import STATES, blocks_of
+from kschedctl.reports.audit.audit import Audit
+
+
+def audit_page(report: Audit, style: Style) -> Page:
+    """A section of which there is nothing to tell has its line in the table alone."""
+    checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
+    rows = tuple((Marked(each.state, STATES[each.state]), each.name, each.headline) for each in report.sections)
+    columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
+    table = (Table(columns, rows),) if len(report.sections) > 1 else ()
+    page: list[Page] = [
+        (paragraph(Marked(report.headline, STATES[report.state])),),
+        (paragraph(Marked(f"{checked}, {f'at {report.at}' if report.at else 'at no known time'}", Tone.FAINT)), *table),
+    ]
+    page += [(Heading(each.title), *blocks) for each in report.sections if (blocks := blocks_of(each, style))]
+    return tuple(block for part in page for block in part)

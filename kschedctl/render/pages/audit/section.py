@@ -1,0 +1,73 @@
+"""A section of an audit: its evidence, then what was found, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kschedctl.render.page import (
+    Cell,
+    Column,
+    Heading,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    Tone,
+    first_rows,
+    paragraph,
+)
+from kschedctl.render.pages.audit.pending import pending_blocks
+from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
+from kschedctl.reports.audit.section import Section
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import reasons
+
+STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
+SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
+EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
+    "pending": pending_blocks,
+}
+"""The name of a section -> what makes the blocks of its own."""
+
+
+def section_page(section: Section, style: Style) -> Page:
+    """A section by itself."""
+    answer = paragraph(Marked(section.headline, STATES[section.state]))
+    return (answer, Heading(section.title), *blocks_of(section, style))
+
+
+def blocks_of(section: Section, style: Style) -> Page:
+    """All but its headline; nothing where there is nothing to tell."""
+    return (
+        *left_out_lines(section.not_replayed, ()),
+        *_not_known(section),
+        *EVIDENCE[section.name](section, style),
+        *_found(section.findings, style),
+    )
+
+
+def _not_known(section: Section) -> Page:
+    if not section.unknown:
+        return ()
+    grounds = "; its answer could be another" if section.undecided else ""
+    return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
+
+
+def _found(findings: tuple[Finding, ...], style: Style) -> Page:
+    """What to do stands beneath each problem."""
+    if not findings:
+        return ()
+    shown, note = first_rows(findings, style, ROWS_SHOWN)
+    columns = (Column("severity", keep=True), Column("found"))
+    return (Table(columns, tuple(map(_row, shown)), note),)
+
+
+def _row(finding: Finding) -> tuple[Cell | Stack, ...]:
+    severity = Marked(finding.severity, SEVERITIES[finding.severity])
+    rule = Marked(finding.rule, Tone.FAINT)
+    return (
+        severity,
+        Stack((Marked(finding.object, Tone.STRONG), finding.message, Marked(finding.fix, Tone.CODE), rule)),
+    )

@@ -1,0 +1,1 @@
+"""What an audit says: each section a document of its own, and all of them together."""

@@ -1,0 +1,37 @@
+"""The answer to "is the scheduler healthy, and is the cluster scheduled soundly?": kind Audit."""
+
+from __future__ import annotations
+
+from kschedctl.reports.audit.pending import PendingSection
+from kschedctl.reports.audit.section import Section, findings_of
+from kschedctl.reports.document import Document
+from kschedctl.reports.findings import Findings
+
+AnySection = PendingSection
+"""The sections that an audit may have, told apart by their ``name``: a union of them."""
+
+
+class Audit(Document, frozen=True, kw_only=True):
+    """``sections``: in the order of the audit. ``headline``: what is unsound, in order of gravity.
+
+    ``state``: findings as soon as a section has some, sound only where every section is; ``undecided``: what was not
+    read could change that of a section. ``at``: the time of the cluster, empty where that is not known, and then
+    nothing is said of ages.
+    """
+
+    headline: str
+    state: str
+    sections: tuple[AnySection, ...]
+    at: str = ""
+    nodes: int = 0
+    pods: int = 0
+    kube_version: str = ""
+    undecided: bool = False
+    tool_version: str = ""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Audit"
+
+    def as_findings(self) -> Findings:
+        """What all sections found, for readers of findings."""
+        sections: tuple[Section, ...] = self.sections
+        return findings_of(sections, self.nodes + self.pods, self.tool_version)

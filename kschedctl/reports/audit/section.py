@@ -1,0 +1,58 @@
+"""One section of an audit as a document: apiVersion kschedctl.dev/v1, kind AuditSection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.reports.document import Document
+from kschedctl.reports.findings import LEVELS, Finding, Findings, FoundRule
+from kschedctl.reports.unknown import UnknownKind
+
+SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
+"""The states of a section: nothing is wrong; something is; nobody knows, since its grounds are missing."""
+COMMAND = "audit"
+
+
+class Section(Document, frozen=True, kw_only=True, tag_field="name"):
+    """``headline``: the answer in a line. ``findings``: the gravest first, of which ``rules`` tells why they matter.
+
+    ``state`` is sound, findings (errors or warnings; notes leave it sound) or unknown; ``undecided``: what was not read
+    (``unknown``) could change it, also where something was found.
+    """
+
+    title: str
+    headline: str
+    state: str
+    findings: tuple[Finding, ...] = ()
+    rules: tuple[FoundRule, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+    undecided: bool = False
+    tool_version: str = ""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "AuditSection"
+
+    @property
+    def name(self) -> str:
+        """``pending``: by which it is asked for."""
+        return str(self.__struct_config__.tag)
+
+    def as_findings(self) -> Findings:
+        """What it found, for readers of findings."""
+        return findings_of((self,), 0, self.tool_version)
+
+
+def findings_of(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
+    """What sections found, the gravest first, then in their order; ``checked``: among how many objects."""
+    sections = tuple(sections)
+    found = [finding for section in sections for finding in section.findings]
+    rules = {rule.id: rule for section in sections for rule in section.rules}
+    return Findings(
+        checked=checked,
+        rules_run=0,
+        findings=tuple(sorted(found, key=lambda finding: LEVELS.index(finding.severity))),
+        rules=tuple(rules.values()),
+        unknown=tuple(dict.fromkeys(each for section in sections for each in section.unknown)),
+        tool_version=tool_version,
+        command=COMMAND,
+    )

@@ -1,0 +1,73 @@
+"""Is the scheduler healthy, and is the cluster scheduled soundly? The sections that are asked for, and what they say.
+
+``SECTIONS`` is all there is: a name, and what makes the section of that name. One more wants its struct in
+``kschedctl/reports/audit/`` (and a place in ``AnySection``), its study beside this file, a line here, and its evidence
+in ``kschedctl/render/pages/audit/`` (a line in ``EVIDENCE`` of ``section.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kschedctl.reports.audit.audit import AnySection, Audit
+from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
+from kschedctl.reports.findings import LEVELS
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.pending import pending_section
+
+SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
+    "pending": pending_section,
+}
+
+
+def audit(ground: Ground, names: Sequence[str] = ()) -> Audit:
+    """The sections of these names, all of them without any; in the order of SECTIONS."""
+    wanted = [name for name in SECTIONS if name in names or not names]
+    done, sections = ground.progress.begin("Auditing", len(wanted)), []
+    for name in wanted:
+        sections.append(SECTIONS[name](ground))
+        done(1)
+    return Audit(
+        headline=_headline(sections),
+        state=_state(sections),
+        sections=tuple(sections),
+        at=ground.now,
+        nodes=len(ground.cluster.nodes),
+        pods=len(ground.cluster.pods),
+        kube_version=ground.cluster.kube_version,
+        undecided=any(section.undecided for section in sections),
+    )
+
+
+def _state(sections: Sequence[AnySection]) -> str:
+    states = {section.state for section in sections}
+    return next(state for state in (FINDINGS, UNKNOWN, SOUND) if state in states)
+
+
+def _headline(sections: Sequence[AnySection]) -> str:
+    """What is unsound, in order of gravity; sound only where every section has its grounds."""
+    unsound = sorted((each for each in sections if each.state == FINDINGS), key=_gravity)
+    unknown = [each.name for each in sections if each.state == UNKNOWN]
+    not_known = f"not known: {', '.join(unknown)}" if unknown else ""
+    if not unsound:
+        return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_asked(sections)}"
+    found = ", ".join(f"{each.name} ({_counts(each)})" for each in unsound)
+    return f"Unsound: {found}" + (f"; {not_known}" if unknown else "")
+
+
+def _asked(sections: Sequence[AnySection]) -> str:
+    return f"{len(sections)} sections, nothing found" if len(sections) > 1 else sections[0].headline
+
+
+def _gravity(section: AnySection) -> tuple[int, ...]:
+    """The more errors the sooner, then the more warnings."""
+    return tuple(-_count(section, severity) for severity in LEVELS)
+
+
+def _counts(section: AnySection) -> str:
+    counts = ((severity, _count(section, severity)) for severity in LEVELS)
+    return ", ".join(f"{number:,} {severity}{'s' * (number != 1)}" for severity, number in counts if number)
+
+
+def _count(section: AnySection, severity: str) -> int:
+    return sum(finding.severity == severity for finding in section.findings)

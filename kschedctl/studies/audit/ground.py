@@ -1,0 +1,58 @@
+"""What all sections of an audit stand on: the cluster at a time, and its pending pods, replayed once for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.times import nanoseconds
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.replay import ReplayedPods, replayed
+from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.parallel import UNSEEN, Progress
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on something is a finding."""
+
+    stuck_seconds: int = 60
+    """A pod that fits is tried within its back-off, of ten seconds at most, and the cycles before its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """``now``: the RFC 3339 time of the cluster; empty where that is not known, and then no section claims anything
+    about ages. ``earlier``: the same cluster at an earlier time, where that is given."""
+
+    scheduler: Scheduler
+    now: str = ""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    earlier: Scheduler | None = None
+    progress: Progress = UNSEEN
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.scheduler.cluster
+
+    @cached_property
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that wait for a node, in order of namespace and name."""
+        return tuple(pod for pod in self.cluster.unbound_pods() if is_waiting(pod))
+
+    @cached_property
+    def replay(self) -> tuple[ReplayedPods, ...]:
+        """All of them, those alike in all that scheduling reads together."""
+        return replayed(self.scheduler, self.pending, self.progress)
+
+    def seconds_since(self, time: str | None) -> float | None:
+        """How long ago that was; None where it, or now, is not known or no time."""
+        if not time or not self.now:
+            return None
+        try:
+            return (nanoseconds(self.now) - nanoseconds(time)) / 10**9
+        except InputError:
+            return None

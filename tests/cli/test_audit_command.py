@@ -1,0 +1,93 @@
+"""``kschedctl audit``: its first line, its exit codes, and the forms in which it tells what it found."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from conftest import Run, Write, node, pod
+
+from kschedctl.reports.schema import DOCUMENTS, schema_of
+
+PENDING = ("audit", "--section", "pending", "-f")
+UNSERVED = pod("lost", schedulerName="volcano")
+TOO_BIG = pod("big", "64")
+
+
+def first_line(text: str) -> str:
+    return text.splitlines()[0]
+
+
+def test_sound_where_nothing_waits(run: Run, write: Write) -> None:
+    code, out, _ = run(*PENDING, write(node("n1"), pod("p", nodeName="n1")))
+    assert (code, first_line(out)) == (0, "Sound: nothing is pending")
+
+
+def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
+    code, out, _ = run(*PENDING, write(node("n1"), TOO_BIG, UNSERVED))
+    assert (code, first_line(out)) == (1, "Unsound: pending (1 error, 1 warning)")
+    assert out.index("Pod default/lost") < out.index("Pod default/big")
+    assert "Correct spec.schedulerName" in out
+
+
+@pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
+def test_fail_on(run: Run, write: Write, level: str, code: int) -> None:
+    assert run(*PENDING, write(node("n1"), TOO_BIG), "--fail-on", level).code == code
+
+
+def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> None:
+    file = write(node("n1"), pod("p", nodeName="n1"), whole=False)
+    nodes_alone = write(node("n1"), name="nodes.json", whole=False)
+    assert run(*PENDING, file).code == 0
+    code, out, _ = run(*PENDING, nodes_alone)
+    assert (code, first_line(out)) == (5, "Not known: pending")
+    assert "Pods were not among the files; its answer could be another" in out
+
+
+def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, write: Write) -> None:
+    fits = pod("fits")
+    fits["metadata"]["creationTimestamp"] = "2026-05-06T09:00:00Z"
+    file = write(node("n1"), fits)
+    assert run(*PENDING, file).code == 5
+    young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
+    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 waiting for their turn")
+    assert (old.code, first_line(old.out)) == (1, "Unsound: pending (1 error)")
+    assert "for 12m" in old.out
+
+
+@pytest.mark.parametrize("options", [["--section", "no-such"], ["--now", "yesterday"], ["--fail-on", "always"]])
+def test_wrong_usage(run: Run, options: list[str]) -> None:
+    code, out, err = run("audit", "--demo", *options)
+    assert (code, out) == (2, "")
+    assert options[0] in err
+    assert len(err.splitlines()) == 1
+
+
+def test_json_follows_its_schema(run: Run) -> None:
+    document = json.loads(run("audit", "--demo", "-o", "json").out)
+    jsonschema.validate(document, schema_of(DOCUMENTS["audit"]))
+    assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Audit")
+    assert document["at"] == "2026-05-06T09:12:00Z"
+
+
+def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -> None:
+    file = write(node("n1"), TOO_BIG, UNSERVED)
+    (found,) = json.loads(run(*PENDING, file, "-o", "sarif").out)["runs"]
+    assert [result["ruleId"] for result in found["results"]] == [
+        "audit-pending-unserved",
+        "audit-pending-unschedulable",
+    ]
+    assert {rule["id"] for rule in found["tool"]["driver"]["rules"]} == {each["ruleId"] for each in found["results"]}
+    assert [line.partition(" ")[0] for line in run(*PENDING, file, "-o", "github").out.splitlines()] == [
+        "::error",
+        "::warning",
+    ]
+    suites = ElementTree.fromstring(run(*PENDING, file, "-o", "junit").out)
+    assert (suites.get("name"), suites.get("failures")) == ("kschedctl audit", "2")
+
+
+def test_markdown_and_yaml(run: Run) -> None:
+    assert "## Pending, by cause" in run("audit", "--demo", "-o", "markdown").out
+    assert "kind: Audit" in run("audit", "--demo", "-o", "yaml").out
