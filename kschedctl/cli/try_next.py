@@ -22,10 +22,12 @@ def again(
     return (command_line(command, *arguments, source.arguments(), options),)
 
 
-def scenario(source: Source, run: RunOptions, steps: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The same for a scenario, if there is one, which stands on the command line itself."""
+def scenario(
+    source: Source, run: RunOptions, steps: Mapping[str, Any] | None, more: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The same for a scenario, if there is one, which stands on the command line itself; with ``more`` options."""
     if steps is None:
         return ()
     start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
-    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start]
+    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more]
     return again(source, "whatif", json.dumps(steps, ensure_ascii=False), options)

@@ -35,12 +35,16 @@ class ShapeCapacity(Document, frozen=True):
 
 
 class Capacity(Document, frozen=True):
-    """``interrupted``: this is what was known when the user stopped it."""
+    """``interrupted``: this is what was known when the user stopped it.
+
+    ``extended``: what to know of the answers of extenders that were asked.
+    """
 
     seed: int
     shapes: tuple[ShapeCapacity, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

@@ -40,7 +40,7 @@ class Drain(Document, frozen=True):
     each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one
     pod goes after the other. In the others evictions go on side by side and pods come back in another order;
     ``unplaced_over_runs``: workload -> the least of its pods without a node, which no order allows one, and the most.
-    ``next``: commands to try.
+    ``next``: commands to try; ``extended``: what to know of the answers of extenders that were asked.
     """
 
     nodes: tuple[str, ...]
@@ -57,6 +57,7 @@ class Drain(Document, frozen=True):
     headroom: tuple[Headroom, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

@@ -240,6 +240,7 @@ class Explanation(Document, frozen=True):
     not_replayed: tuple[str, ...] = ()
     upstream_faults: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     scheduler_name: str = ""

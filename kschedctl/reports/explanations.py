@@ -19,6 +19,7 @@ class Explanations(Document, frozen=True):
     explanations: tuple[Explanation, ...]
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"

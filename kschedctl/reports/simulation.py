@@ -137,6 +137,7 @@ class SimulationReport(Document, frozen=True):
     assumed: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

@@ -80,7 +80,7 @@ class WhatIf(Document, frozen=True):
     ``messages`` and ``replacement``, where two versions are compared: what else of the answers is not the same.
 
     ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
-    change over several ``runs``, all else is of the first.
+    change over several ``runs``, all else is of the first. ``extended``: what to know of the answers of extenders.
     """
 
     name: str
@@ -94,6 +94,7 @@ class WhatIf(Document, frozen=True):
     replacement: Replacement | None = None
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False

@@ -16,6 +16,7 @@ from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.snapshot.fork import Fork
@@ -25,7 +26,7 @@ from kschedctl.studies.edits.cluster_edits import added
 from kschedctl.studies.over_runs import spread
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import domain_keys, headroom, nodes_of, per_domain
-from kschedctl.studies.shared_cluster import Scene, left_out, searched
+from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.reach import but_for_room, obstacles
@@ -64,14 +65,16 @@ def capacity(
     seed: int = 0,
     runs: int = 1,
     sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Capacity:
     """Each of the shapes by itself; of a workload the pods that it makes. Nothing is evicted for them.
 
-    Raises UsageError without any shape, InputError, ConfigurationError.
+    ``call_extender``: as for simulate. Raises UsageError without any shape, InputError, ConfigurationError.
     """
     scene = prepare(cluster, manifests, most, sampling)
+    scene.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(scene.shapes)) for run in range(runs)]
     if len(trials) == 1:
         found = [run_trial(scene, trials[0], progress.begin("Placing", most or 0))]

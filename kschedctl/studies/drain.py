@@ -18,6 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
@@ -28,7 +29,7 @@ from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups
 from kschedctl.studies.settling import come_back
-from kschedctl.studies.shared_cluster import Scene, left_out, searched
+from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
 
 STAYING = ("DaemonSet", "Node")
@@ -51,15 +52,17 @@ def drain(
     seed: int = 0,
     runs: int = 1,
     sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Drain:
     """What draining the nodes would do; of several runs the first, and how the others differ, also by the order.
 
-    Raises UsageError for a node that is not there, InputError, ConfigurationError.
+    ``call_extender``: as for simulate. Raises UsageError for a node that is not there, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    scene = CordonedNodes(cordoned(cluster, nodes), sampling, nodes=nodes, first=seed)
+    scene = CordonedNodes(cordoned(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
+    workers = those_who_may_ask(workers, call_extender)
     if runs == 1:
         return drain_once(scene, seed, progress)
     results = try_seeds(drain_once, scene, range(seed, seed + runs), workers, progress)

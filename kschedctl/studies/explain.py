@@ -109,6 +109,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
         tuple(reports),
         not_replayed=tuple(dict.fromkeys(what for report in reports for what in report.not_replayed)),
         ignored=tuple(dict.fromkeys(what for report in reports for what in report.ignored)),
+        extended=tuple(dict.fromkeys(what for report in reports for what in report.extended)),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,
     )

@@ -21,6 +21,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failure, Failures
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -31,7 +32,7 @@ from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
 from kschedctl.studies.settling import run_on, victims
-from kschedctl.studies.shared_cluster import Scene, left_out, searched
+from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
 
 UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
@@ -78,11 +79,13 @@ def failures(
     seed: int = 0,
     runs: int = 1,
     sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> Failures:
     """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
-    scene = Scene(cluster, sampling)
+    scene = Scene(cluster, sampling, call_extender)
+    workers = those_who_may_ask(workers, call_extender)
     what = losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
     results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))

@@ -12,6 +12,7 @@ from kschedctl.errors import KschedctlError
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.reports.simulation import UnplacedPods
 from kschedctl.reports.whatif import WhatIf
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.edits.cluster_edits import with_pods
@@ -37,6 +38,7 @@ def with_more_nodes(
     gone: bool,
     seed: int = 0,
     sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
 ) -> Json | None:
     """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
 
@@ -49,7 +51,7 @@ def with_more_nodes(
         counts = dict.fromkeys((1, len(taken), len(taken) + 1))
         for count, like in [(count, like) for count in counts for like in models][:MOST_TRIES]:
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
-            report = whatif(cluster, scenario, seed=seed, sampling=sampling)
+            report = whatif(cluster, scenario, seed=seed, sampling=sampling, call_extender=call_extender)
             if report.interrupted or report.undecided:
                 return None
             if helps(report):

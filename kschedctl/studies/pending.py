@@ -33,6 +33,7 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
         groups=_groups(pods, found, now),
         not_replayed=tuple(not_replayed),
         ignored=tuple(dict.fromkeys(what for report in found.values() for what in report.ignored)),
+        extended=tuple(dict.fromkeys(what for report in found.values() for what in report.extended)),
         upstream_faults=tuple(faults),
         unknown=unknown,
         undecided=undecided(unknown) and not certain,

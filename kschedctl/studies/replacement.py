@@ -11,7 +11,6 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
-from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import PodsElsewhere, Replacement
 from kschedctl.scheduler.framework import PluginError
@@ -63,9 +62,9 @@ class Replaced(NamedTuple):
     interrupted: bool
 
 
-def replacement(before: Cluster, after: Cluster, workers: Workers, progress: Progress) -> Replaced:
+def replacement(before: Scene, after: Scene, workers: Workers, progress: Progress) -> Replaced:
     """The running pods for which the equally good nodes are not the same; both have the same objects."""
-    pair = Pair(Scene(before), Scene(after))
+    pair = Pair(before, after)
     view = pair.before.scheduler.view
     running = _running(view)
     asked = sorted(_some_of_each(view, running), key=lambda position: (int(view.pods.info[position]), position))
@@ -148,4 +147,5 @@ class _Asked:
             return None
         finally:
             self.view.assume(position, row)
+            unknown.update(self.placements.unheard)
         return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied))

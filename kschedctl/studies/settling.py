@@ -16,6 +16,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.cluster import Cluster
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
@@ -38,9 +39,11 @@ class Settled:
     unknown: tuple[UnknownKind, ...] = ()
 
 
-def settle(cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None) -> Settled:
+def settle(
+    cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
+) -> Settled:
     """Schedule all that is pending, as far as it fits."""
-    simulation = Simulation(Scheduler(cluster), seed=seed, sampling=sampling)
+    simulation = Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling)
     return settled(simulation, run_on(simulation, pending(simulation)))
 
 

@@ -11,13 +11,17 @@ from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
+from kschedctl.studies.parallel import ALONE, Workers
+from kschedctl.studies.why.extenders import EXTENDERS_GOT
+
+EXTENDERS_KNOW = "extenders answer for the cluster as they know it, not as it is here"
 
 
 @dataclass(eq=False)
 class Scene:
     """``sampling``: look at as many nodes as the scheduler does. What is made of it stays behind when it travels.
 
-    ``call_extender``: how extenders are asked, where they are.
+    ``call_extender``: how extenders are asked, where they are; then it stays where it is.
     """
 
     cluster: Cluster
@@ -43,9 +47,24 @@ def searched(sampling: SampledFrom | None, nodes: int, seed: int) -> dict[str, A
     return {"search_start": SearchStart(sampling.index(nodes, seed), known=sampling.start is not None)}
 
 
+def those_who_may_ask(workers: Workers, call_extender: CallExtender | None) -> Workers:
+    """The workers; where extenders are asked one process does it all, so that each answer is heard and kept once."""
+    return workers if call_extender is None else ALONE
+
+
 def left_out(*schedulers: Scheduler) -> dict[str, Any]:
-    """The fields of a report that tell what the configuration runs and no answer replays, and what is not read."""
+    """The fields of a report that tell what the configuration runs and no answer replays, and what is not read.
+
+    Of one that moves pods on a copy of the cluster: also what to know of the answers of extenders.
+    """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
     missing = (line for scheduler, framework in found for line in not_replayed(scheduler, framework))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
-    return {"not_replayed": tuple(dict.fromkeys(missing)), "ignored": tuple(dict.fromkeys(ignored))}
+    told = {"not_replayed": tuple(dict.fromkeys(missing)), "ignored": tuple(dict.fromkeys(ignored))}
+    return {**told, "extended": extended} if (extended := of_extenders(*schedulers)) else told
+
+
+def of_extenders(*schedulers: Scheduler) -> tuple[str, ...]:
+    """What to know of the answers of extenders about changed clusters, where any is asked."""
+    asked = any(scheduler.call_extender is not None and scheduler.extenders for scheduler in schedulers)
+    return (EXTENDERS_KNOW, EXTENDERS_GOT) if asked else ()

@@ -32,10 +32,8 @@ from kschedctl.studies.placements import (
     retried_groups,
 )
 from kschedctl.studies.settling import come_back, victims
-from kschedctl.studies.shared_cluster import Scene, left_out, searched
+from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
-
-EXTENDERS_KNOW = "extenders answer for the cluster as they know it, without the pods that were placed here"
 
 
 @dataclass(eq=False)
@@ -72,9 +70,7 @@ def simulate(
     Raises InputError, ConfigurationError.
     """
     scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
-    if call_extender is not None and cluster.configuration and cluster.configuration.get("extenders"):
-        scene.call_extender, workers = call_extender, ALONE
-        scene.assumed = [*scene.assumed, EXTENDERS_KNOW]
+    scene.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
         return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
     results = try_seeds(run_scene, scene, range(seed, seed + runs), workers, progress)

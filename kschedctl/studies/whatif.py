@@ -16,6 +16,7 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.whatif import StepReport, WhatIf
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -30,7 +31,7 @@ from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
 from kschedctl.studies.scenarios.steps import Edit, Files, chosen_nodes
 from kschedctl.studies.settling import Settled, driven_away_too, pending, run_on, settle, settled, victims
-from kschedctl.studies.shared_cluster import left_out, searched
+from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.simulate import deploy, prepare
 from kschedctl.studies.unknown import of_simulation, said, together
 
@@ -61,6 +62,7 @@ class Run:
     where: str
     seed: int
     sampling: SampledFrom | None
+    call_extender: CallExtender | None = None
     steps: list[StepReport] = field(default_factory=list)
     unknown: tuple[UnknownKind, ...] = ()
 
@@ -94,7 +96,7 @@ class Run:
             case parts.SomeNodes() if name == "drain":
                 return self._drain(part)
         edit = EDITS[name](part, self.rest.cluster, self.read)
-        self.rest = settle(edit.result, self.seed, self.sampling)
+        self.rest = settle(edit.result, self.seed, self.sampling, self.call_extender)
         return edit.displaced, edit.notes
 
     def _apply(self, part: parts.Apply) -> tuple[int, Sequence[str]]:
@@ -104,6 +106,7 @@ class Run:
         manifests = [manifest for _, manifest in placed]
         with in_files({name: place for place, manifest in placed for name in names_of(manifest)}):
             scene = prepare(self.rest.cluster, manifests, rollout=part.rollout, pending=True, sampling=self.sampling)
+        scene.call_extender = self.call_extender
         simulation, rollouts, outcomes = deploy(scene, self.seed)
         self.rest = settled(simulation, driven_away_too(simulation, outcomes))
         told = (f"{rollout.change.workload}: {rollout.said}" for rollout in rollouts if rollout.said)
@@ -111,7 +114,7 @@ class Run:
 
     def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
         names = chosen_nodes(self.rest.cluster, part)
-        scheduler = Scheduler(node_edits.cordoned(self.rest.cluster, names))
+        scheduler = Scheduler(node_edits.cordoned(self.rest.cluster, names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         draining = Draining(simulation, names)
         draining.run()
@@ -139,6 +142,7 @@ class Question:
     where: str = ""
     settings: Settings = field(default_factory=dict)
     sampling: SampledFrom | None = None
+    call_extender: CallExtender | None = None
 
     @property
     def of_versions(self) -> bool:
@@ -147,6 +151,10 @@ class Question:
     def clusters(self) -> list[Cluster]:
         """The cluster under each of the settings."""
         return [changed(self.cluster, **settings) for settings in self.settings.values()]
+
+    def settle(self, cluster: Cluster, seed: int) -> Settled:
+        """The cluster at rest before the scenario begins."""
+        return settle(cluster, seed, self.sampling, self.call_extender)
 
 
 def configurations(documents: Mapping[str, Mapping[str, Any]]) -> Settings:
@@ -171,6 +179,7 @@ def whatif(
     seed: int = 0,
     runs: int = 1,
     sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> WhatIf:
@@ -178,18 +187,19 @@ def whatif(
 
     ``under`` two settings: the difference that these make for it, and for the pending pods; of versions also that for
     messages and for pods that run. Pods that are pending and fit are scheduled before it begins. ``read`` reads the
-    documents of a file that the scenario names, ``where`` is the name of the scenario's own. Raises UsageError and
-    InputError that name the step.
+    documents of a file that the scenario names, ``where`` is the name of the scenario's own; ``call_extender``: as for
+    simulate. Raises UsageError and InputError that name the step.
     """
     if scenario is None:
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    question = Question(cluster, scenario, files_of(scenario, read, where), where, under or {}, sampling)
+    files, workers = files_of(scenario, read, where), those_who_may_ask(workers, call_extender)
+    question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender)
     report = _over(question, seed, runs, workers, progress)
     if not question.of_versions or report.interrupted:
         return report
-    before, after = question.clusters()
+    before, after = (Scene(each, call_extender=call_extender) for each in question.clusters())
     found = replacement(before, after, workers, progress)
     unknown = said(together((report.unknown, found.unknown)))
     return replace(report, replacement=found.report, interrupted=found.interrupted, **unknown)
@@ -212,9 +222,9 @@ def _over(question: Question, seed: int, runs: int, workers: Workers, progress: 
 def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf:
     """What comes out under one seed."""
     if not question.settings:
-        before = settle(question.cluster, seed, question.sampling)
+        before = question.settle(question.cluster, seed)
         return _report(question, seed, before, _run(question, seed, before, progress))
-    settling = (settle(cluster, seed, question.sampling) for cluster in question.clusters())
+    settling = (question.settle(cluster, seed) for cluster in question.clusters())
     first = _run(question, seed, next(settling), progress)
     if first.rest.interrupted:
         return _report(question, seed, first.rest, first)
@@ -225,7 +235,7 @@ def answer(question: Question, seed: int, progress: Progress = UNSEEN) -> WhatIf
 
 
 def _run(question: Question, seed: int, start: Settled, progress: Progress) -> Run:
-    run = Run(start, question.files.__getitem__, question.where, seed, question.sampling)
+    run = Run(start, question.files.__getitem__, question.where, seed, question.sampling, question.call_extender)
     run.take_all(question.scenario, progress)
     return run
 
@@ -240,7 +250,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         changes=tuple(pod_changes(before, after)),
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        **left_out(*map(Scheduler, (before.cluster, after.cluster))),
+        **left_out(*(Scheduler(each.cluster, question.call_extender) for each in (before, after))),
         **searched(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),

@@ -96,3 +96,96 @@ def test_simulations_are_replayed_from_what_was_recorded(run: Run, cluster: str,
     assert "extenders answer for the cluster as they know it" in " ".join(asked.out.split())
     assert again == asked
     assert run(*common).code == 5
+
+
+def forward(write: Write, command: str) -> tuple[list[str], str]:
+    """A command line that runs the scheduler forward, and the pod that it tries, whose node goes or that comes."""
+    zones = [node(name) for name in ("n1", "n2", "n3")]
+    for number, each in enumerate(zones):
+        each["metadata"]["labels"]["topology.kubernetes.io/zone"] = f"z{number}"
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+    running = pod("web", uid="u", nodeName="n2")
+    running["metadata"]["ownerReferences"] = [owner]
+    files = ["-f", write(*zones, running)]
+    new = write({**pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
+    drained = '{"steps": [{"drain": {"nodes": ["n2"]}}]}'
+    return {
+        "drain": (["drain", "n2", *files], "web"),
+        "failures": (["failures", "--zones", *files], "web"),
+        "whatif": (["whatif", drained, *files], "web"),
+        "capacity": (["capacity", *files, "-f", new, "--max", "2"], "new"),
+        "simulate": (["simulate", *files, "-f", new], "new"),
+    }[command]
+
+
+@pytest.mark.parametrize("command", ["drain", "failures", "whatif", "capacity", "simulate"])
+def test_what_runs_forward_asks_or_says_that_it_did_not(run: Run, write: Write, tmp_path: Path, command: str) -> None:
+    said = str(tmp_path / "said.json")
+    words, tried = forward(write, command)
+    with extender(script=SCRIPT) as server:
+        common = [*words, "--config", config(tmp_path, server.url)]
+        unasked = run(*common)
+        assert server.requests == []
+        asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
+    assert unasked.code == 5
+    assert "unless extenders say otherwise" in " ".join(unasked.out.split("\n\n")[0].split())
+    assert asked.code == 0
+    assert "extenders answer for the cluster as they know it" in " ".join(asked.out.split())
+    of_pods = {payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"}
+    assert {name.rpartition("~")[0] or name for name in of_pods} == {tried}
+    assert run(*common, "--extender-answers", said, "-o", "wide") == asked
+    assert run(*common, "--extender-answers", said, "-o", "json").out.count('"extended"') == 1
+
+
+@pytest.mark.parametrize("command", ["drain", "failures", "whatif", "capacity"])
+def test_where_an_extender_refuses_all_nodes_nothing_fits(run: Run, write: Write, tmp_path: Path, command: str) -> None:
+    refuse = dict.fromkeys(("n1", "n2", "n3"), "GPU memory is full")
+    words, _ = forward(write, command)
+    with extender(script={"filter": {"refuse": refuse}}) as server:
+        found = run(*words, "--config", config(tmp_path, server.url), "--call-extenders")
+    assert found.code == 1
+    assert "GPU memory is full" in " ".join(found.out.split())
+
+
+def test_a_changed_pod_is_asked_about_anew(run: Run, write: Write, tmp_path: Path) -> None:
+    said = str(tmp_path / "said.json")
+    cluster = write(node("n1"), pod("web", cpu="9"))
+    with extender(script={"filter": {"refuse": {}}}) as server:
+        common = ["remedies", "web", "-f", cluster, "--config", config(tmp_path, server.url)]
+        unasked = run(*common)
+        assert server.requests == []
+        asked = run(*common, "--call-extenders", "--record-extenders", said)
+    cpus = [
+        sent["Pod"]["spec"]["containers"][0]["resources"].get("requests", {}).get("cpu") for *_, sent in server.requests
+    ]
+    assert "9" not in cpus  # it fits nowhere, so that the extender is asked about none but the changed ones
+    assert "4" in cpus
+    assert "remedies" in " ".join(unasked.out.split())
+    assert run(*common, "--extender-answers", said) == asked
+
+
+def test_of_a_changed_pod_that_was_never_asked_about_nothing_is_known(run: Run, write: Write, tmp_path: Path) -> None:
+    said = str(tmp_path / "said.json")
+    cluster = write(node("n1"), pod("web", cpu="9"), pod("small"))
+    with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
+        common = ["-f", cluster, "--config", config(tmp_path, server.url)]
+        run("explain", "-A", *common, "--call-extenders", "--record-extenders", said)
+        asked = ["remedies", "web", *common, "--without", "AddNode", "-o", "json"]
+        refused = json.loads(run(*asked, "--call-extenders").out)
+    found = json.loads(run(*asked, "--extender-answers", said).out)
+    assert (refused["remedies"], refused["unknown"]) == ([], [])
+    assert found["remedies"] != []
+    assert [(each["kind"], each["affects"]) for each in found["unknown"]] == [("Extender", "remedies")]
+    assert "has no answer to" in found["unknown"][0]["why"]
+
+
+def test_remedies_of_many_are_asked_about_too(run: Run, write: Write, tmp_path: Path) -> None:
+    cluster = write(node("n1"), pod("web", cpu="9"), pod("db", cpu="8"))
+    with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
+        common = ["remedies", "-A", "-f", cluster, "--config", config(tmp_path, server.url)]
+        asked = [*common, "--without", "AddNode", "-o", "json"]
+        unasked = json.loads(run(*asked).out)
+        refused = json.loads(run(*asked, "--call-extenders").out)
+    assert unasked["cleared"] > 0
+    assert [each["affects"] for each in unasked["unknown"]] == ["verdict"]
+    assert (refused["cleared"], refused["unknown"]) == (0, [])

@@ -9,7 +9,8 @@ from scripted_extender import ScriptedExtenders
 
 import kschedctl
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.studies.simulate import EXTENDERS_KNOW, simulate
+from kschedctl.studies.shared_cluster import EXTENDERS_KNOW
+from kschedctl.studies.simulate import simulate
 
 Json = dict[str, Any]
 URL = "http://x.example"
@@ -169,7 +170,7 @@ def test_each_pod_that_is_placed_is_asked_about() -> None:
     assert sorted(report["placements"].values()) == ["n2", "n3", "n3", "n3", "n3"]
     offered = [call["nodes"] for call in extenders.calls if call["verb"] == "filter"]
     assert offered == [["n1", "n2", "n3"]] * 4 + [["n1", "n2"]]
-    assert report["assumed"] == [EXTENDERS_KNOW]
+    assert report["extended"][0] == EXTENDERS_KNOW
     assert not report["undecided"]
 
 

@@ -64,7 +64,7 @@ def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPat
     """Pods that it did not come to look as if they waited, or as if they did not."""
     documents = [node("n1", taints=[GPU]), *(replica(f"r{i}") for i in range(3))]
     simulations = [settle(Cluster.from_objects(documents)), Settled(Cluster(), {}, interrupted=True)]
-    monkeypatch.setattr("kschedctl.studies.remedies.many.settle", lambda _: simulations.pop(0))
+    monkeypatch.setattr("kschedctl.studies.remedies.many.settle", lambda _, **options: simulations.pop(0))
     report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 

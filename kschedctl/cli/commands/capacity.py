@@ -9,6 +9,7 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, Unlisted, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import UsageError
@@ -30,6 +31,7 @@ def capacity(
     source: Source,
     run: RunOptions,
     view: Unlisted,
+    extending: Extending,
     namespace: Namespace = None,
     most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,
 ) -> Answer:
@@ -50,4 +52,5 @@ def capacity(
     def enough(report: Capacity) -> bool:
         return all(shape.fits >= (most or 1) for shape in report.shapes)
 
-    return answer(run, view, read_manifests(source, namespace), ask, enough)
+    with extending.calling() as options["call_extender"]:
+        return answer(run, view, read_manifests(source, namespace), ask, enough)

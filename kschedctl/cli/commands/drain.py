@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import RunOptions
@@ -32,6 +33,7 @@ def drain(
     source: Source,
     run: RunOptions,
     result: Output,
+    extending: Extending,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[
         str, typer.Option("-l", "--selector", metavar="SELECTOR", help="Drain the nodes with such labels.")
@@ -51,6 +53,7 @@ def drain(
     if len(words) > 1 and kind_of(words[0]) == "Node":  # as in: drain node n1
         words = words[1:]
     options = run.options()
+    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
         chosen = find_nodes(asked.cluster, words, selector)
@@ -58,8 +61,9 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
         steps = with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
-        return replace(report, next=scenario(asked.source, run, steps))
+        return replace(report, next=scenario(asked.source, run, steps, extending.arguments()))
 
-    return answer(run, result, clusters(source), ask, lambda report: report.safe)
+    with extending.calling() as options["call_extender"]:
+        again["call_extender"] = options["call_extender"]
+        return answer(run, result, clusters(source), ask, lambda report: report.safe)

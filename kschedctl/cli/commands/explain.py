@@ -88,7 +88,8 @@ def explain(
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     with extending.calling() as call_extender:
-        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, sampled.sampled_from())
+        started, more = sampled.sampled_from(), extending.arguments()
+        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, started, more)
         return _ask(question, view, watch)
 
 
@@ -113,6 +114,7 @@ class _Question:
     remedies: bool
     call_extender: CallExtender | None
     sampled: SampledFrom | None
+    more: Sequence[str] = ()
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
@@ -145,7 +147,7 @@ class _Question:
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(inquiry.scheduler, self.source, scope)
+        report = summary(inquiry.scheduler, self.source, scope, self.more)
         others = subjects.without_pods(inquiry, scope)
         if others and report.groups:
             log.warning(
@@ -191,12 +193,13 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
-def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
-    """All pending pods of the scope, grouped by cause."""
+def summary(scheduler: Scheduler, source: Source, scope: Scope, more: Sequence[str] = ()) -> PendingPods:
+    """All pending pods of the scope, grouped by cause; ``more`` options go with what to try next."""
     cluster = scheduler.cluster
     waiting = found_pods.pending(cluster, scope)
     report = pending_pods(scheduler, waiting, found_pods.describe(scope), _now(cluster, source))
-    groups = (altered(g, next="".join(again(source, "explain", g.pods[0], scope.arguments()))) for g in report.groups)
+    options = [*scope.arguments(), *more]
+    groups = (altered(g, next="".join(again(source, "explain", g.pods[0], options))) for g in report.groups)
     report = altered(report, groups=tuple(groups))
     if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
         return report

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import scenario
@@ -32,6 +33,7 @@ def failures(
     source: Source,
     run: RunOptions,
     result: Output,
+    extending: Extending,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
@@ -51,16 +53,18 @@ def failures(
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
         report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
-        return replace(report, next=scenario(asked.source, run, _remedy(report, asked.cluster, run)))
+        again = {name: options[name] for name in ("seed", "sampling", "call_extender")}
+        steps = _remedy(report, asked.cluster, again)
+        return replace(report, next=scenario(asked.source, run, steps, extending.arguments()))
 
-    return answer(run, result, clusters(source), ask, lambda report: report.safe)
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, clusters(source), ask, lambda report: report.safe)
 
 
-def _remedy(report: Failures, cluster: Cluster, run: RunOptions) -> Mapping[str, Any] | None:
+def _remedy(report: Failures, cluster: Cluster, again: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
     return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, gone=True, **again)

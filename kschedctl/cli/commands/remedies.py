@@ -13,6 +13,7 @@ from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.references import references
@@ -20,7 +21,7 @@ from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
 from kschedctl.errors import UsageError
 from kschedctl.reports.explanations import FINE
-from kschedctl.reports.remedies import RemediesOfMany
+from kschedctl.reports.remedies import Remedies, RemediesOfMany
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.remedies.kinds import KINDS
 from kschedctl.studies.remedies.many import remedies_of_many
@@ -54,6 +55,7 @@ def remedies(
     source: Source,
     scope: Scope,
     view: Patches,
+    extending: Extending,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -75,15 +77,16 @@ def remedies(
     """
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
-    asked = _asked(inquiry, source, scope, words)
-    if len(asked) == 1:
-        with bars() as shown:
-            report = remedies_of(asked[0], wishes, shown.begin("trying remedies", 0))
-        return view.answer(report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided))
-    if words:
-        raise UsageError(f"these are {len(asked):,} different pods", hint="name one of them, or none for all of them")
-    return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
+    with extending.calling() as call_extender:
+        inquiry = read_inquiry(source, scope.namespace, pods_alone=all(r.kind == "Pod" for r in references(words)))
+        inquiry = replace(inquiry, call_extender=call_extender)
+        asked = _asked(inquiry, source, scope, words)
+        if len(asked) == 1:
+            return view.answer(*_of_one(asked[0], wishes))
+        if words:
+            hint = "name one of them, or none for all of them"
+            raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
+        return view.answer(*_of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes))
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn]:
@@ -97,13 +100,21 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     return [StandIn(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
+def _of_one(asked: StandIn, wishes: RemedyWishes) -> tuple[Remedies, int]:
+    with bars() as shown:
+        report = remedies_of(asked, wishes, shown.begin("trying remedies", 0))
+    return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
+
+
 def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """All that wait in the scope."""
     keys = {pod.key for pod in found_pods.pending(inquiry.cluster, scope)}
     with bars() as shown:
         progress = shown.begin("trying remedies", 0)
         smallest = replace(wishes, smallest=True)
-        report = remedies_of_many(inquiry.cluster, keys, found_pods.describe(scope), smallest, progress)
+        report = remedies_of_many(
+            inquiry.cluster, keys, found_pods.describe(scope), smallest, progress, call_extender=inquiry.call_extender
+        )
     return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 

@@ -82,6 +82,7 @@ def simulate(
     if not manner.pending and not all(application.manifests for application in applications.values()):
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
+    more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     options = {**run.options(), "rollout": manner.rollout, "pending": manner.pending}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
@@ -89,7 +90,7 @@ def simulate(
             report = study.simulate(
                 application.cluster, application.manifests, workers=workers, progress=progress, **options
             )
-        return replace(report, next=tuple(_next(report, application.source, namespace)))
+        return replace(report, next=tuple(_next(report, application.source, more)))
 
     with extending.calling() as options["call_extender"]:
         return answer(run, result, applications, ask, _all_scheduled)
@@ -120,9 +121,8 @@ def _all_scheduled(report: SimulationReport) -> bool:
     return not (report.variation.pending.most if report.variation else report.unplaced)
 
 
-def _next(report: SimulationReport, source: Source, namespace: str | None) -> Iterator[str]:
+def _next(report: SimulationReport, source: Source, more: list[str]) -> Iterator[str]:
     """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
-    more = ["-n", namespace] if namespace else []
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         yield from again(source, "capacity", options=more)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import InputError, UsageError
@@ -53,6 +54,7 @@ def whatif(
     source: Source,
     run: RunOptions,
     result: Output,
+    extending: Extending,
     scenario: Annotated[
         str | None,
         typer.Argument(metavar="[SCENARIO]", help="File with the steps to take, - for stdin, or the JSON itself."),
@@ -71,12 +73,14 @@ def whatif(
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
-    options = {**run.options(), "read": lambda name: read_documents(str(folder / name)), "where": where}
+    options: dict[str, Any] = {**run.options(), "where": where}
+    options["read"] = lambda name: read_documents(str(folder / name))
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
         return study.whatif(asked.cluster, steps, under, workers=workers, progress=progress, **options)
 
-    return answer(run, result, clusters(source), ask, helps)
+    with extending.calling() as options["call_extender"]:
+        return answer(run, result, clusters(source), ask, helps)
 
 
 def _check_use(scenario: str | None, compared: Compared) -> None:

@@ -18,6 +18,7 @@ from kschedctl.render.page import (
     shown_first,
 )
 from kschedctl.render.pages.explanation import eliminations_section
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import spread_text
 from kschedctl.render.pages.sections import (
     headroom_section,
@@ -44,6 +45,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
         *interruption(report.interrupted),
         *([only] if report.undecided else []),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *shapes,
         *search_lines(report.search_start),

@@ -18,6 +18,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, over_runs_section
 from kschedctl.render.pages.sections import (
     REPLAYED,
@@ -49,6 +50,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *interruption(report.interrupted),
         _verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_lost(report.lost, style),

@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     shown_first,
 )
 from kschedctl.render.pages.advice import advice_section
-from kschedctl.render.pages.extenders import extenders_section
+from kschedctl.render.pages.extenders import extended_lines, extenders_section
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
 from kschedctl.render.pages.remedies import remedies_section
@@ -63,6 +63,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *searched_lines(report.searched),
         *upstream_fault_lines(report.upstream_faults),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kschedctl.render.page import Cell, Column, Heading, Marked, Page, Style, Table, Tone, paragraph
 from kschedctl.render.pages.explanation import TONES, explanation_page
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import left_out_lines
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
@@ -26,6 +27,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     return (
         told,
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         table,
         *(block for page in pages for block in page),
     )

@@ -8,6 +8,11 @@ from kschedctl.reports.explanation import Explanation, ExtenderCallReport
 NAMED = 3
 
 
+def extended_lines(extended: tuple[str, ...]) -> Page:
+    """A line with what to know of what extenders that were asked answered."""
+    return (paragraph(Marked("extenders:", Tone.WARNING), "; ".join(extended)),) if extended else ()
+
+
 def extenders_section(report: Explanation, style: Style) -> Page:
     """A row for each call, in order; and who would bind the pod."""
     binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()

@@ -16,6 +16,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, spread_text
 from kschedctl.render.pages.sections import (
     REPLAYED,
@@ -47,6 +48,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         paragraph(verdict, word, f"({told}, {unsafe:,} with consequences){doubt(report.unknown)}"),
         *_outside(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_ranking(report, style),

@@ -21,6 +21,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.explanation import TONES
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
@@ -43,6 +44,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *upstream_fault_lines(report.upstream_faults),
         *table,
+        *extended_lines(report.extended),
         *next_section(hints),
     )
 

@@ -22,6 +22,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
@@ -35,6 +36,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
     return (
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
         *_made(first_rows(report.remedies, style, REMEDIES_SHOWN)[0]),
@@ -102,6 +104,8 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         *interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
+        *not_known_lines(report.unknown),
         *_made([each.remedy for each in report.chosen]),
         *_left(report.left, style),
     )

@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import spread_text, variation_section
 from kschedctl.render.pages.sections import (
     ROWS_SHOWN,
@@ -42,6 +43,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     return (
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_workloads(report.workloads, style),

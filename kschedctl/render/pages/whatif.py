@@ -21,6 +21,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import over_runs_section
 from kschedctl.render.pages.sections import (
     interruption,
@@ -50,6 +51,7 @@ def whatif_page(report: WhatIf, style: Style) -> Page:
         *interruption(report.interrupted),
         *_summary(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_steps(report.steps),

@@ -14,6 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.cluster import Cluster
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, RemediesOfMany
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import explain_pod
@@ -21,13 +22,13 @@ from kschedctl.studies.remedies.changes import Edited, ObjectKey, edited, reader
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible
 from kschedctl.studies.remedies.ranking import Ranked
-from kschedctl.studies.remedies.remedies import may_help, searched
+from kschedctl.studies.remedies.remedies import may_help, searched, unheard
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
 from kschedctl.studies.settling import Settled, settle
 from kschedctl.studies.shared_cluster import left_out
-from kschedctl.studies.unknown import said
+from kschedctl.studies.unknown import said, together
 
 TRIED_OF_EACH = 3
 GUESSED = 10
@@ -93,6 +94,7 @@ class GreedyChoice:
     proposals: list[Proposal]
     rest: Settled
     progress: Progress
+    call_extender: CallExtender | None = None
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
     complete: bool = True
     interrupted: bool = False
@@ -114,7 +116,7 @@ class GreedyChoice:
             if time.monotonic() > until:
                 self.complete = False
                 break
-            after = settle(changed_cluster(self.cluster, self._edits(proposal), whole=True))
+            after = self._settled(proposal)
             if after.interrupted:
                 self.interrupted, self.complete = True, False
                 return False
@@ -131,6 +133,10 @@ class GreedyChoice:
         self.proposals = [each for each in self.proposals if each.remedy.trial.edits != proposal.remedy.trial.edits]
         self.rest = after
         return True
+
+    def _settled(self, proposal: Proposal) -> Settled:
+        changed = changed_cluster(self.cluster, self._edits(proposal), whole=True)
+        return settle(changed, call_extender=self.call_extender)
 
     def _hoped(self, proposal: Proposal) -> int:
         """How many of those that it may help still wait."""
@@ -187,14 +193,16 @@ def remedies_of_many(
     scope: str,
     wishes: RemedyWishes = RemedyWishes(smallest=True),
     progress: Progress = lambda _: None,
+    *,
+    call_extender: CallExtender | None = None,
 ) -> RemediesOfMany:
     """Up to ``wishes.max_changes`` remedies for the pods of these keys, ``namespace/name``; ``scope``: in words."""
-    first = settle(cluster)
-    scheduler = Scheduler(first.cluster)
+    first = settle(cluster, call_extender=call_extender)
+    scheduler = Scheduler(first.cluster, call_extender)
     groups = _alike(scheduler, [key for key in first.waiting if key in keys and not first.interrupted])
     searched_until = time.monotonic() + SEARCHED
     helped = [_helped(scheduler, each, wishes, progress) for each in groups if time.monotonic() < searched_until]
-    choice = GreedyChoice(cluster, proposals_of(helped), first, progress)
+    choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender)
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
     return RemediesOfMany(
@@ -206,7 +214,7 @@ def remedies_of_many(
         complete=choice.complete and len(helped) == len(groups),
         **left_out(scheduler),
         interrupted=first.interrupted or choice.interrupted,
-        **said(first.unknown),
+        **said(together((first.unknown, choice.rest.unknown, unheard(each.remedy for each, _ in choice.chosen)))),
     )
 
 

@@ -11,6 +11,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies, SearchReport
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.leaning import Effect
 from kschedctl.scheduler.plugins.dynamic_resources import DynamicResources
@@ -23,6 +24,7 @@ from kschedctl.studies.remedies.impossible import impossible, too_large
 from kschedctl.studies.remedies.ranking import Ranked, ranked
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, held
+from kschedctl.studies.shared_cluster import of_extenders
 from kschedctl.studies.unknown import REMEDIES, together, unknown_kinds
 
 HELPED = ("Unschedulable", "NotResponsible")
@@ -31,9 +33,18 @@ SHOWN = 5
 """So many of the best go with an explanation."""
 
 
-def remedies(cluster: Cluster, pod: PodReference, wishes: RemedyWishes = RemedyWishes()) -> Remedies:
-    """All minimal sets of changes that let a pod schedule; the pod as ``explain`` takes it, and its errors."""
-    return remedies_of(stand_in_of(Scheduler(cluster), pod), wishes)
+def remedies(
+    cluster: Cluster,
+    pod: PodReference,
+    wishes: RemedyWishes = RemedyWishes(),
+    *,
+    call_extender: CallExtender | None = None,
+) -> Remedies:
+    """All minimal sets of changes that let a pod schedule; the pod as ``explain`` takes it, and its errors.
+
+    ``call_extender``: as for explain; the changed pod is asked about.
+    """
+    return remedies_of(stand_in_of(Scheduler(cluster, call_extender), pod), wishes)
 
 
 def remedies_of(
@@ -58,12 +69,13 @@ def remedies_of(
         found,
         remedies=tuple(remedy_of(each, search.trials.key, asked.workload) for each in best),
         impossible=impossible(search),
+        extended=of_extenders(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=together((found.unknown, _unheard(best))),
+        unknown=together((found.unknown, unheard(best))),
     )
 
 
-def _unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
+def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
     """The extenders that might refuse what the remedies make fit."""
     return unknown_kinds((each for found in best for each in found.trial.unheard), {Effect.NARROWS: REMEDIES})
 
@@ -75,7 +87,7 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     search, best = searched(asked, RemedyWishes(smallest=True))
     shown = tuple(remedy_of(each, search.trials.key, asked.workload) for each in best[:SHOWN])
     lines = too_large(search.trials.base) if shown else impossible(search)
-    unknown = together((report.unknown, _unheard(best[:SHOWN])))
+    unknown = together((report.unknown, unheard(best[:SHOWN])))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 

@@ -10,6 +10,8 @@ from kschedctl.reports.explanation import ExtenderCallReport, ExtenderErrorRepor
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 
+EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
+
 
 def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
     """The fields of an Explanation that are about extenders, where the configuration has any."""
@@ -24,6 +26,7 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
     pod = cycle.info.pod
     binders = (each.url for each in scheduler.extenders if each.settings.bind_verb and each.is_interested(pod))
     return {
+        "extended": (EXTENDERS_GOT,) if calls else (),
         "extender_order": tuple(extender.url for extender in scheduler.extenders),
         "binder": next(binders, ""),
         "calls": tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),

@@ -39,7 +39,7 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if key is None:
         return None
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
-        scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
+        scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
     view = scheduler.view
     infos = {position: _info(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
     members = _members(framework, view, infos)

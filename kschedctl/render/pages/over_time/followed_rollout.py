@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines, search_lines
 from kschedctl.reports.over_time.followed_rollout import (
     BEST_OF_A_PART,
@@ -58,6 +59,7 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
         *interruption(report.interrupted),
         *_verdict(report),
         *left_out_lines(report.not_replayed, report.ignored),
+        *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_table("Otherwise", otherwise, style),
