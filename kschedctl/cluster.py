@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.api_versions import kind_of, known_as
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
 from kschedctl.api.pod_table import NO_PODS, PodTable
@@ -39,6 +40,8 @@ FIELDS = {
     "ResourceSlice": "resource_slices",
     "DeviceTaintRule": "device_taint_rules",
     "PodGroup": "pod_groups",
+    "CoschedulingPodGroup": "coscheduling_pod_groups",
+    "VolcanoPodGroup": "volcano_pod_groups",
     "ElasticQuota": "elastic_quotas",
     "NodeResourceTopology": "node_resource_topologies",
 }
@@ -139,6 +142,8 @@ class Cluster:
     resource_slices: tuple[api.ResourceSlice, ...] = ()
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = ()
     pod_groups: tuple[api.PodGroup, ...] = ()
+    coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = ()
+    volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = ()
     elastic_quotas: tuple[api.ElasticQuota, ...] = ()
     node_resource_topologies: tuple[api.NodeResourceTopology, ...] = ()
     configuration: Mapping[str, Any] | None = None
@@ -187,7 +192,7 @@ class Cluster:
         found: dict[str, list[api.Struct]] = {}
         classic: dict[str, Gap] = {}
         for document in flatten(documents):
-            kind = str(document.get("kind", ""))
+            kind = kind_of(document)
             if _is_classic(document, kind):
                 classic |= {"ResourceClaim": NOT_REPLAYED, kind: NOT_REPLAYED}
             elif kind in FIELDS:
@@ -250,9 +255,8 @@ def _is_classic(document: Mapping[str, Any], kind: str) -> bool:
 
 def convert(document: Mapping[str, Any], where: str = "") -> api.Struct:
     """One document as its typed struct. Raises InputError that names the object and the field."""
-    kind = str(document.get("kind", ""))
     try:
-        return msgspec.convert(without_nulls(document), api.KINDS[kind])
+        return msgspec.convert(without_nulls(document), api.KINDS[kind_of(document)])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where or describe(document)) from None
 
@@ -289,9 +293,9 @@ def _listed(documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for document in documents:
         kind = str(document.get("kind", ""))
         if kind == "List":
-            yield from (str(item.get("kind", "")) for item in flatten([document]))
+            yield from (kind_of(item) for item in flatten([document]))
         elif kind.endswith("List"):
-            yield kind.removesuffix("List")
+            yield known_as(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
 def _pods(found: Iterable[Any]) -> PodTable:

@@ -8,7 +8,7 @@ that came with 1.24 or later, are not served by default (KEP-3136).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import NEWEST_MINOR
 
@@ -119,6 +119,33 @@ def fate(api_version: str, kind: str) -> str:
     """
     known = BY_KIND.get((api_version, kind))
     return known.fate() if known else ""
+
+
+KNOWN_AS: Mapping[tuple[str, str], str] = {
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): "CoschedulingPodGroup",
+    ("scheduling.volcano.sh/v1beta1", "PodGroup"): "VolcanoPodGroup",
+}
+"""(apiVersion, kind) -> what the kind is called here, of those that have the name of one of Kubernetes' own."""
+_KIND = {known: kind for (_, kind), known in KNOWN_AS.items()}
+
+
+def known_as(kind: str, api_version: str) -> str:
+    """What a kind is called here.
+
+    >>> known_as("PodGroup", "scheduling.volcano.sh/v1beta1"), known_as("PodGroup", "scheduling.k8s.io/v1alpha2")
+    ('VolcanoPodGroup', 'PodGroup')
+    """
+    return KNOWN_AS.get((api_version, kind), kind)
+
+
+def kind_of(document: Mapping[str, Any]) -> str:
+    """The kind of a document, as it is called here; empty for one that names none."""
+    return known_as(str(document.get("kind", "")), str(document.get("apiVersion", "")))
+
+
+def kind_in_api(known: str) -> str:
+    """What a kind is called in the API."""
+    return _KIND.get(known, known)
 
 
 def is_foreign(api_version: str) -> bool:

@@ -44,8 +44,21 @@ class ObjectMeta(Struct, frozen=True):
     generate_name: str = ""
 
 
+class PodAnnotations(Struct, frozen=True):
+    """The annotations of a pod that say which group of another project it is of; the others are the bulk of many pods.
+
+    ``group_name`` and ``task_spec`` are Volcano's, the others Kueue's.
+    """
+
+    group_name: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
+    task_spec: str = msgspec.field(name="volcano.sh/task-spec", default="")
+    pod_group_name: str = msgspec.field(name="kueue.x-k8s.io/pod-group-name", default="")
+    pod_group_total_count: str = msgspec.field(name="kueue.x-k8s.io/pod-group-total-count", default="")
+    pod_group_fast_admission: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")
+
+
 class PodMeta(Struct, frozen=True):
-    """ObjectMeta of a pod, less the annotations: no plugin reads them, and they are the bulk of many pods."""
+    """ObjectMeta of a pod, of the annotations those that some plugin or study reads."""
 
     name: str = ""
     namespace: str = ""
@@ -55,6 +68,7 @@ class PodMeta(Struct, frozen=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     generate_name: str = ""
+    annotations: PodAnnotations = PodAnnotations()
 
 
 class SelectorRequirement(Struct, frozen=True):
@@ -946,6 +960,36 @@ class PodGroup(Struct, frozen=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class CoschedulingPodGroupSpec(Struct, frozen=True):
+    min_member: Int64 = 0
+    min_resources: Resources | None = None
+    schedule_timeout_seconds: Int64 | None = None
+
+
+class CoschedulingPodGroup(Struct, frozen=True):
+    """A PodGroup of kubernetes-sigs/scheduler-plugins."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
+
+
+class VolcanoPodGroupSpec(Struct, frozen=True):
+    """``min_task_member``: of each task, by its name, how many pods have to run."""
+
+    min_member: Int64 = 0
+    min_task_member: dict[str, Int64] = {}
+    min_resources: Resources | None = None
+    queue: str = ""
+
+
+class VolcanoPodGroup(Struct, frozen=True):
+    """A PodGroup of Volcano."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolcanoPodGroupSpec = VolcanoPodGroupSpec()
+    status: PhaseStatus = PhaseStatus()
+
+
 class ElasticQuotaSpec(Struct, frozen=True):
     """``min``: what the namespace is guaranteed; ``max``: the most that it may use. None: zero, and no limit."""
 
@@ -1013,7 +1057,9 @@ KINDS: dict[str, type[Struct]] = {
     "ResourceSlice": ResourceSlice,
     "DeviceTaintRule": DeviceTaintRule,
     "PodGroup": PodGroup,
+    "CoschedulingPodGroup": CoschedulingPodGroup,
+    "VolcanoPodGroup": VolcanoPodGroup,
     "ElasticQuota": ElasticQuota,
     "NodeResourceTopology": NodeResourceTopology,
 }
-"""The kinds that scheduling reads, by their `kind`."""
+"""The kinds that scheduling reads, by their `kind`, or what it is called here (api_versions.py: KNOWN_AS)."""

@@ -221,6 +221,7 @@ class PodTable(Sequence[Pod]):
             self.created.of(row) or None,
             meta.deletion_timestamp,
             meta.generate_name,
+            meta.annotations,
         )
         spec = replace(pod.spec, node_name=node) if node else pod.spec
         return Pod(made, spec, replace(pod.status, start_time=started) if started else pod.status)
@@ -335,6 +336,7 @@ def template_of(pod: Pod) -> Pod:
             owner_references=meta.owner_references,
             deletion_timestamp=meta.deletion_timestamp,
             generate_name=meta.generate_name,
+            annotations=meta.annotations,
         ),
         replace(pod.spec, node_name="", volumes=_volumes(pod)),
         replace(status, start_time=None, conditions=_conditions(status)),

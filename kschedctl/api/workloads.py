@@ -271,7 +271,8 @@ def _replicas(
 def _pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
-    meta = PodMeta(name, namespace, labels=template.metadata.labels, owner_references=owners)
+    written = template.metadata
+    meta = PodMeta(name, namespace, labels=written.labels, owner_references=owners, annotations=written.annotations)
     return _tolerating(Pod(meta, template.spec, PodStatus("Pending")))
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kschedctl.api import objects as api
+from kschedctl.api.api_versions import kind_of
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
@@ -106,7 +107,7 @@ class World:
                 if (workload := workload_of(subject)) is not None:
                     invalid += (faulty := _faults([workload]))
                     workloads += [] if workload.owned or faulty or uncountable(workload) else [workload]
-                elif struct := TYPED.get(subject.kind) or struct_of(subject.document):
+                elif struct := TYPED.get(kind_of(subject.document)) or struct_of(subject.document):
                     value = typed_at((), without_nulls(subject.document), struct)
                     invalid += unreadable_storage(subject, value)
                     items[subject.kind].append(Item(subject, value))

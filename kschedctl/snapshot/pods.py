@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
 from kschedctl.api.columns import nanoseconds_of
+from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
@@ -133,6 +134,23 @@ class PodColumns:
         order = grouped[np.argsort(of_pod[grouped], kind="stable")]
         starts = np.searchsorted(of_pod[order], np.arange(len(groups) + 1))
         return {key: order[starts[place] : starts[place + 1]] for place, key in enumerate(groups)}
+
+    @cached_property
+    def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
+        """Gang of another project -> the positions of the pods that say that they are of it, in order."""
+        templates: dict[GangKey, list[int]] = {}
+        for number, template in enumerate(self.objects.table.templates):
+            for key in gangs_of(template):
+                templates.setdefault(key, []).append(number)
+        if not templates:
+            return {}
+        of_pod = self.objects.table.template[self.objects.rows]
+        order = np.argsort(of_pod, kind="stable")
+        starts = np.searchsorted(of_pod[order], np.arange(len(self.objects.table.templates) + 1))
+        return {
+            key: np.sort(np.concatenate([order[starts[number] : starts[number + 1]] for number in numbers]))
+            for key, numbers in templates.items()
+        }
 
     @cached_property
     def _by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

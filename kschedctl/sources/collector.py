@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from kschedctl.api.api_versions import fate, is_foreign
+from kschedctl.api.api_versions import fate, is_foreign, kind_of, known_as
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -93,8 +93,8 @@ class Collector:
             self._list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._configure(document, place)
-        elif self.wanted(kind, version, place):
-            self._object(document, kind, place)
+        elif self.wanted(known_as(kind, version), version, place):
+            self._object(document, known_as(kind, version), place)
         else:
             self.skipped[kind] += 1
         if kind in POD_HOLDERS and not _has_uid(document):
@@ -155,7 +155,7 @@ class Collector:
         if items is not None and not isinstance(items, list):
             raise place.error(f"expected array, got {type(items).__name__}", "items")
         own = kind.removesuffix("List")
-        kinds = [own] if own else [str(item.get("kind")) for item in items or () if isinstance(item, dict)]
+        kinds = [known_as(own, version)] if own else [kind_of(item) for item in items or () if isinstance(item, dict)]
         self.covers(kinds, document.get("metadata"), place)
         given = {"apiVersion": version, "kind": own} if own else {}
         for index, item in enumerate(items or ()):

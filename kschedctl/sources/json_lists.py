@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.api_versions import known_as
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decoded
 from kschedctl.sources.documents.json_documents import parse_json, problem
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.files import Reader
-from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder
+from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
@@ -49,7 +50,8 @@ class ListReader:
         meta = self._parse(self._head + b'"items":[]}', place)
         self._kind = meta.get("kind", "").removesuffix("List")
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._wanted = not self._kind or collector.wanted(self._kind, self._version, place)
+        self._known = known_as(self._kind, self._version)
+        self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
         self._index = 0
         self._kinds: set[str] = set()
 
@@ -79,7 +81,7 @@ class ListReader:
             self._index += skipped
             return
         try:
-            items: list[Any] = items_decoder(self._kind).decode(array)
+            items: list[Any] = items_decoder(self._known).decode(array)
             self._typed(items)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
@@ -90,7 +92,7 @@ class ListReader:
         runs: list[tuple[str, Any]] = []
         start = self._index
         for found in ([*run] for _, run in groupby(items, type)):
-            kind = found[0].__struct_config__.tag
+            kind = kind_of_item(found[0])
             runs.append((kind, self._collector.checked(kind, found, partial(self._nth, start))))
             start += len(found)
         for kind, objects in runs:
@@ -122,8 +124,9 @@ class ListReader:
     def _item(self, data: bytes, place: Place) -> None:
         """Collect one item. Raises _UNDECODABLE when its struct cannot be made of it."""
         meta = _type_meta.decode(data)
-        kind = meta.kind or self._kind
-        if not self._collector.wanted(kind, meta.api_version or self._version, place):
+        version = meta.api_version or self._version
+        kind = known_as(meta.kind or self._kind, version)
+        if not self._collector.wanted(kind, version, place):
             self._collector.skipped[kind] += 1
             return
         self._kinds.add(kind)
@@ -190,7 +193,7 @@ class ListReader:
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
-        kinds = {self._kind} if self._kind else self._kinds
+        kinds = {self._known} if self._kind else self._kinds
         self._collector.covers(kinds, envelope.get("metadata"), self._place)
         return self._buffer[rest:]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kschedctl.api.api_versions import fate, is_foreign
+from kschedctl.api.api_versions import fate, is_foreign, kind_in_api
 from kschedctl.api.objects import KINDS, Struct
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
@@ -26,13 +26,14 @@ _BY_VERSION: dict[tuple[str, ...], str] = {
     ("storage.k8s.io/v1",): "StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment",
     ("scheduling.k8s.io/v1",): "PriorityClass",
     ("scheduling.k8s.io/v1alpha2",): "PodGroup",
-    ("scheduling.x-k8s.io/v1alpha1",): "ElasticQuota",
+    ("scheduling.x-k8s.io/v1alpha1",): "CoschedulingPodGroup ElasticQuota",
+    ("scheduling.volcano.sh/v1beta1",): "VolcanoPodGroup",
     ("topology.node.k8s.io/v1alpha2",): "NodeResourceTopology",
     _DEVICES: "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
     ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"): "DeviceTaintRule",
 }
 VERSIONS = {kind: versions for versions, kinds in _BY_VERSION.items() for kind in kinds.split()}
-"""Kind -> the values of apiVersion with which it is read."""
+"""Kind, as it is called here -> the values of apiVersion with which it is read."""
 
 
 class TypeMeta(Struct, frozen=True):
@@ -60,11 +61,11 @@ def is_read(kind: str, version: str, place: Place) -> bool:
 def items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Decodes a JSON array of objects of this kind, "" for all kinds mixed, to subclasses of their structs.
 
-    Some fields of pods are not decoded: see PodItems.
+    Some fields of pods are not decoded: see PodItems. Kinds that share the name of another are not among the mixed.
 
     Raises ValidationError when an item says that it is of another kind or of a version that is not read.
     """
-    item = item_type(kind) if kind else reduce(or_, map(item_type, KINDS))
+    item = item_type(kind) if kind else reduce(or_, (item_type(each) for each in KINDS if kind_in_api(each) == each))
     return msgspec.json.Decoder(GenericAlias(list, item))
 
 
@@ -78,8 +79,19 @@ def item_decoder(kind: str) -> msgspec.json.Decoder[Any]:
 def item_type(kind: str) -> Any:
     fields: list[tuple[str, Any, Any]] = [("api_version", Literal[VERSIONS[kind]], VERSIONS[kind][0])]
     fields += POD_FIELDS if kind == "Pod" else []
-    settings: dict[str, Any] = {"tag_field": "kind", "tag": kind, "rename": "camel", "frozen": True, "gc": False}
+    settings: dict[str, Any] = {
+        "tag_field": "kind",
+        "tag": kind_in_api(kind),
+        "rename": "camel",
+        "frozen": True,
+        "gc": False,
+    }
     return msgspec.defstruct(f"{kind}Item", fields, bases=(KINDS[kind],), **settings)
+
+
+def kind_of_item(item: Any) -> str:
+    """The kind of a decoded item."""
+    return type(item).__name__.removesuffix("Item")
 
 
 def without_type(kind: str, item: Any) -> Struct:

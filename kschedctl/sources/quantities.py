@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from kschedctl.api.objects import Node, PersistentVolume, PersistentVolumeClaim, PodSpec, Resources, RuntimeClass
+from kschedctl.api.objects import (
+    CoschedulingPodGroup,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodSpec,
+    Resources,
+    RuntimeClass,
+    VolcanoPodGroup,
+)
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.snapshot.pod_info import amounts
@@ -64,11 +73,17 @@ def _runtime_class(runtime_class: RuntimeClass) -> Found:
         yield "overhead.podFixed", runtime_class.overhead.pod_fixed
 
 
+def _min_resources(group: CoschedulingPodGroup | VolcanoPodGroup) -> Found:
+    yield "spec.minResources", group.spec.min_resources or {}
+
+
 RESOURCES: dict[str, Callable[[Any], Found]] = {
     "Pod": lambda pod: pod_resources(pod.spec),
     "Node": _node,
     "PersistentVolumeClaim": _claim,
     "PersistentVolume": _volume,
     "RuntimeClass": _runtime_class,
+    "CoschedulingPodGroup": _min_resources,
+    "VolcanoPodGroup": _min_resources,
 }
 """Kind -> where its objects hold quantities."""

@@ -258,6 +258,7 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
         "creationTimestamp": TIME,
         "deletionTimestamp": TIME,
         "generateName": "web-",
+        "annotations": {"scheduling.k8s.io/group-name": "g"},
         "uid": "00000000-0000-0000-0000-000000000002",
     },
     "spec": {

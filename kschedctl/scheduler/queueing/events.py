@@ -63,6 +63,7 @@ RESOURCES: Mapping[str, str] = {
     "ResourceSlice": "resource.k8s.io/ResourceSlice",
     "DeviceClass": "resource.k8s.io/DeviceClass",
     "PodGroup": "scheduling.k8s.io/PodGroup",
+    "CoschedulingPodGroup": "podgroups.v1alpha1.scheduling.x-k8s.io",
     "ElasticQuota": "elasticquotas.v1alpha1.scheduling.x-k8s.io",
     "NodeResourceTopology": "noderesourcetopologies.v1alpha2.topology.node.k8s.io",
 }

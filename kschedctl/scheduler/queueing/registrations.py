@@ -23,7 +23,8 @@ from kschedctl.scheduler.queueing.events import (
 )
 
 NOT_UNROLLED = {
-    **dict.fromkeys(("VolumeAttachment", "ResourceSlice", "ElasticQuota", "NodeResourceTopology"), ""),
+    **dict.fromkeys(("VolumeAttachment", "ResourceSlice"), ""),
+    **dict.fromkeys(("CoschedulingPodGroup", "ElasticQuota", "NodeResourceTopology"), ""),
     "PodGroup": "GenericWorkload",
 }
 """Kinds that are no part of everything, unless with a feature gate."""

@@ -227,6 +227,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.OwnerReference: {"name": _name, "uid": _name, "kind": _kind, "api_version": _api_group},
     api.ObjectMeta: _META,
     api.PodMeta: {field: handler for field, handler in _META.items() if field != "annotations"},
+    api.PodAnnotations: _named("group_name", "task_spec", "pod_group_name"),
     api.SelectorRequirement: {"key": _key, "values": _values},
     api.NodeSelectorTerm: {"match_fields": _match_fields},
     api.LabelSelector: {"match_labels": _labels},
@@ -353,6 +354,8 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.PodGroupResourceClaimStatus: _named("name", "resource_claim_name"),
     api.WorkloadPodGroupTemplateReference: _named("workload_name", "pod_group_template_name"),
     api.PodGroupSpec: _named("priority_class_name"),
+    api.CoschedulingPodGroupSpec: {"min_resources": _resources},
+    api.VolcanoPodGroupSpec: {"min_task_member": _keys, "min_resources": _resources, "queue": _name},
     api.ZoneResource: {"name": _resource},
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
 }

@@ -7,6 +7,7 @@ from kschedctl.api import objects as api
 KEPT: dict[type, str] = {
     api.ObjectMeta: "creation_timestamp deletion_timestamp",
     api.PodMeta: "creation_timestamp deletion_timestamp",
+    api.PodAnnotations: "pod_group_total_count pod_group_fast_admission",
     api.SelectorRequirement: "operator",
     api.Toleration: "operator effect",
     api.TopologySpreadConstraint: "when_unsatisfiable node_affinity_policy node_taints_policy",

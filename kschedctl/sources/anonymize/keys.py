@@ -33,6 +33,7 @@ DOMAINS = {
     "habana.ai": "devices: habana.ai/gaudi",
     "intel.com": "devices: gpu.intel.com/i915, qat.intel.com",
     "nvidia.com": "devices: nvidia.com/gpu",
+    "volcano.sh": "Volcano: volcano.sh/task-spec",
 }
 """Domain, with those below it -> whose it is. Whatever is in them stays, but for COINED."""
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.api_versions import kind_in_api
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
@@ -101,7 +102,7 @@ def paths(kind: str, namespace: str = "") -> Iterator[str]:
 
 def plural(kind: str) -> str:
     """The resource of a kind: its name in paths and RBAC rules."""
-    name = kind.lower()
+    name = kind_in_api(kind).lower()
     if name.endswith("y"):
         return f"{name[:-1]}ies"
     return f"{name}es" if name.endswith("s") else f"{name}s"
@@ -216,8 +217,8 @@ def key_of(obj: Struct) -> Key:
 
 def _head(kind: str, body: bytes) -> Head:
     head = _head_decoder.decode(body)
-    if head.kind != f"{kind}List":
-        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind}List")
+    if head.kind != f"{kind_in_api(kind)}List":
+        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {kind_in_api(kind)}List")
     return head
 
 

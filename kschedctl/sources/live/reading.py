@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,8 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace as altered
 
+from kschedctl.api.api_versions import is_foreign
+from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
-from kschedctl.api.objects import PodSpec
+from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
@@ -92,6 +94,7 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     lists |= read(kind for kind in others if kind not in may_wait)
     needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
+    lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
     found = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
     listings, changed, warnings = _one_picture(server, listings, threads)
@@ -102,11 +105,16 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     return Reading(listings, replace(scheduler, gaps=gaps, warnings=(*scheduler.warnings, *warnings)), changed)
 
 
-def _specs(pods: Listing | None) -> Iterator[PodSpec]:
-    """One of each distinct spec, less the names of nodes."""
+def _templates(pods: Listing | None) -> Sequence[Pod]:
+    """One of all pods that are alike, less what is of each by itself."""
     assert pods is not None  # without them there is no answer
     assert isinstance(pods.objects, PodTable)
-    return (template.spec for template in pods.objects.templates)
+    return pods.objects.templates
+
+
+def _specs(pods: Listing | None) -> Iterator[PodSpec]:
+    """One of each distinct spec, less the names of nodes."""
+    return (template.spec for template in _templates(pods))
 
 
 def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:
@@ -143,7 +151,10 @@ def _usable(setup: SchedulerSetup, version: str) -> tuple[Mapping[str, Any] | No
 
 
 def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Gap | None]:
-    """The list, and why it is not there or not whole. Raises ClusterError when no answer is possible without it."""
+    """The list, and why it is not there or not whole; neither for a custom resource that is not installed.
+
+    Raises ClusterError when no answer is possible without it.
+    """
     try:
         return read_list(server, kind), None
     except RefusedError as error:
@@ -156,6 +167,8 @@ def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Ga
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
+    if refused.code == NOT_FOUND and is_foreign(VERSIONS[kind][0]):
+        return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(VERSIONS[kind])}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
 

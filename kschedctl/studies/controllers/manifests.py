@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.api_versions import kind_of
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import Struct
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
@@ -71,7 +72,7 @@ def _take(manifest: Mapping[str, Any] | Struct, found: Sorted) -> None:
         _check_name(manifest, typed.metadata.name or typed.metadata.generate_name)  # type: ignore[attr-defined]
         _take(typed, found)
         found.written += [] if typed.metadata.uid else [manifest]  # type: ignore[attr-defined]
-    elif kind in FIELDS and kind not in KINDS:
+    elif (kind := kind_of(manifest)) in FIELDS and kind not in KINDS:
         typed = convert(manifest)
         _check_name(manifest, typed.metadata.name)  # type: ignore[attr-defined]
         found.objects.setdefault(kind, []).append(typed)

@@ -83,7 +83,13 @@ def _like(pod: Pod) -> Pod:
     """A bare pod that names the same controller."""
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
-    made = PodMeta(f"{owner}-{NEW}", meta.namespace, labels=meta.labels, owner_references=meta.owner_references)
+    made = PodMeta(
+        f"{owner}-{NEW}",
+        meta.namespace,
+        labels=meta.labels,
+        owner_references=meta.owner_references,
+        annotations=meta.annotations,
+    )
     return Pod(made, _unplaced(pod), PodStatus("Pending"))
 
 
@@ -97,7 +103,9 @@ def _stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
-    template = PodTemplateSpec(PodMeta(labels=labels), replace(_unplaced(pod), volumes=volumes))
+    template = PodTemplateSpec(
+        PodMeta(labels=labels, annotations=pod.metadata.annotations), replace(_unplaced(pod), volumes=volumes)
+    )
     return StatefulSet(
         ObjectMeta(owner.name, owner.namespace),
         StatefulSetSpec(

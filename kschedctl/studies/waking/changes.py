@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
+from kschedctl.api.api_versions import kind_of
 from kschedctl.api.defaults import default_node
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
 from kschedctl.errors import InputError
@@ -30,7 +31,7 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")
     documents = {side: _document(event, side) for side in sides}
-    kinds = {str(document.get("kind", "")) for document in documents.values()}
+    kinds = {kind_of(document) for document in documents.values()}
     if len(kinds) != 1 or "" in kinds:
         raise InputError("expected an object with a kind, the same in old and new", where="event")
     kind = kinds.pop()
@@ -88,13 +89,14 @@ def _as_event(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
 
 def _known(document: Mapping[str, Any], view: Fork) -> dict[str, Any] | None:
     """The cluster's object of that name, as a document."""
-    kind = str(document.get("kind", ""))
+    kind = kind_of(document)
     if kind not in FIELDS:
         return None
     wanted: Any = convert(document)
     wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
     found: Any = next((each for each in getattr(view.cluster, FIELDS[kind]) if _name(each) == _name(wanted)), None)
-    return None if found is None else {"kind": kind, **msgspec.to_builtins(found)}
+    named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
+    return None if found is None else {**named, **msgspec.to_builtins(found)}
 
 
 def stored(kind: str, found: Any, view: Fork) -> Any:

@@ -22,6 +22,7 @@ from kschedctl.sources.live.lists import paths, read_list
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
 NOT_RECORDED = {"RuntimeClass", "DeviceTaintRule", "PodGroup", "ElasticQuota", "NodeResourceTopology"}
+NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup"}
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
