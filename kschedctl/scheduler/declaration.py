@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.extension_points import points_by_methods
-from kschedctl.scheduler.framework import Plugin, Reads
+from kschedctl.scheduler.framework import Peers, Plugin, Reads
 from kschedctl.scheduler.pod_traits import PodTrait
 
 NEVER = 0
@@ -28,6 +28,7 @@ class DeclaredPlugin:
     """A plugin that says what there is to know before it is made; what it leaves out is as below.
 
     ``reads``: what its answers depend on; what it answers may narrow it further.
+    ``peers``: which of the nodes that are scored with a node its score depends on.
     ``points``: the extension points at which it runs besides those whose methods it has.
     ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
     ``gate``: the feature gate without which it is no default plugin.
@@ -43,6 +44,7 @@ class DeclaredPlugin:
 
     name: str
     reads: Reads = Reads.PODS
+    peers: Peers = Peers.ALL
     points: ClassVar[tuple[str, ...]] = ()
     default_weight: ClassVar[int | None] = None
     gate: ClassVar[str | None] = None

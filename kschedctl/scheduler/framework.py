@@ -86,6 +86,20 @@ class Reads(IntEnum):
     PODS = 2
 
 
+class Peers(IntEnum):
+    """What a node's score depends on besides the node: on which nodes are scored with it.
+
+    NONE: on none of them. EXTREMES: ``normalize`` looks at the least and the greatest raw score, and at no state; raw
+    scores depend on none. DOMAINS: the same, but that raw scores depend on how many domains the nodes are in, as the
+    plugin's ``among`` tells. ALL: on any of them.
+    """
+
+    NONE = 0
+    EXTREMES = 1
+    DOMAINS = 2
+    ALL = 3
+
+
 class PreFilterResult(NamedTuple):
     """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
     Reserve, and to its Score if it has no PreScore.
@@ -137,6 +151,12 @@ def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = N
         return result.reads
     reads: Reads = getattr(plugin, "reads", Reads.PODS)
     return reads
+
+
+def peers_of(plugin: Plugin) -> Peers:
+    """What a plugin's score of a node depends on; on anything, where it does not say."""
+    peers: Peers = getattr(plugin, "peers", Peers.ALL)
+    return peers
 
 
 @runtime_checkable

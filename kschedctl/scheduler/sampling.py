@@ -32,8 +32,16 @@ def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
     """
     if nodes < LEAST_NODES:
         return nodes
-    percentage = percentage or max(50 - nodes // 125, LEAST_PERCENTAGE)
-    return max(nodes * percentage // 100, LEAST_NODES)
+    return max(nodes * (percentage or adaptive_percentage(nodes)) // 100, LEAST_NODES)
+
+
+def adaptive_percentage(nodes: int) -> int:
+    """The percentage where none is set.
+
+    >>> adaptive_percentage(100), adaptive_percentage(5000), adaptive_percentage(15000)
+    (50, 10, 5)
+    """
+    return max(50 - nodes // 125, LEAST_PERCENTAGE)
 
 
 class Terms(NamedTuple):
@@ -110,6 +118,10 @@ class Sampling:
         """How many of so many nodes are enough that fit, where scores decide among them."""
         return feasible_nodes_to_find(self.percentage if terms.percentage is None else terms.percentage, nodes)
 
+    def wanted(self, nodes: int, terms: Terms) -> int:
+        """How many of so many nodes are enough that fit; one where nothing scores them."""
+        return self.enough(nodes, terms) if terms.scoring or self.extended else 1
+
     def search(
         self,
         refused: Bools,
@@ -124,7 +136,7 @@ class Sampling:
         where a plugin ``failed`` (N,). ``promised``: the row of the pod's nominated node, which was asked before.
         """
         start, nodes = self.start, len(offered)
-        wanted = self.enough(nodes, terms) if terms.scoring or self.extended else 1
+        wanted = self.wanted(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         fitting = np.flatnonzero(~refused[order])
         end = int(fitting[wanted]) if len(fitting) > wanted else nodes

@@ -24,6 +24,7 @@ from kschedctl.scheduler.framework import (
     SUCCESS,
     Changes,
     Code,
+    Peers,
     PluginError,
     PostFilterResult,
     PreFilterResult,
@@ -64,6 +65,7 @@ class DynamicResources(DeclaredPlugin):
     """
 
     name = "DynamicResources"
+    peers = Peers.EXTREMES
     points_since: ClassVar[Mapping[str, int]] = {"score": 35}  # #134711: alternatives of a request
     points = ("preBind",)
     default_weight = 2

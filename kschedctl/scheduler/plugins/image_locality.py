@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import NEWEST, ByVersion, KubeVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Peers, Reads
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -32,6 +32,7 @@ class ImageLocality(DeclaredPlugin):
 
     name = "ImageLocality"
     default_weight = 1
+    peers = Peers.NONE
     reads = Reads.NODES
 
     def __init__(self, version: KubeVersion = NEWEST) -> None:

@@ -15,6 +15,7 @@ from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
     SKIP,
     Code,
+    Peers,
     PluginError,
     PreFilterResult,
     PreScoreResult,
@@ -57,6 +58,7 @@ class InterPodAffinity(DeclaredPlugin):
 
     name = NAME
     default_weight = 2
+    peers = Peers.EXTREMES
     args_type = InterPodAffinityArgs
 
     def __init__(self, args: InterPodAffinityArgs, as_documented: bool = False) -> None:

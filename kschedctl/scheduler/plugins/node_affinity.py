@@ -27,6 +27,7 @@ from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
     Code,
+    Peers,
     PluginError,
     PreFilterResult,
     PreScoreResult,
@@ -55,6 +56,7 @@ class NodeAffinity(DeclaredPlugin):
 
     name = "NodeAffinity"
     default_weight = 2
+    peers = Peers.EXTREMES
     args_type = NodeAffinityArgs
     reads = Reads.NODES
 

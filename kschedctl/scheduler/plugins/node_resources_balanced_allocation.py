@@ -13,7 +13,7 @@ from kschedctl.scheduler.configuration.plugin_args import NodeResourcesBalancedA
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, PreScoreResult, Reads, UpstreamFault
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, PRE_SCORE_SKIP, Peers, PreScoreResult, Reads, UpstreamFault
 from kschedctl.scheduler.resource_allocation import Usage, node_usage, pod_amounts
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
@@ -43,6 +43,7 @@ class NodeResourcesBalancedAllocation(DeclaredPlugin):
 
     name = "NodeResourcesBalancedAllocation"
     default_weight = 1
+    peers = Peers.NONE
     args_type = NodeResourcesBalancedAllocationArgs
     reads = Reads.OWN_ROW
 

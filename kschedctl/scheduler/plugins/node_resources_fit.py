@@ -18,7 +18,7 @@ from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.framework import Code, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.queueing.hints import resources
@@ -51,6 +51,7 @@ class NodeResourcesFit(DeclaredPlugin):
     name = "NodeResourcesFit"
     points = ("placementScore",)
     default_weight = 1
+    peers = Peers.NONE
     args_type = NodeResourcesFitArgs
     reads = Reads.OWN_ROW
 

@@ -16,6 +16,7 @@ from kschedctl.scheduler.default_selector import SELECTING_KINDS, selecting_kind
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
+    Peers,
     PluginError,
     PreFilterResult,
     PreScoreResult,
@@ -32,6 +33,7 @@ from kschedctl.scheduler.queueing.events import (
     ClusterEventWithHint,
 )
 from kschedctl.scheduler.queueing.hints import topology_spread
+from kschedctl.scheduler.topology_spread.among import SpreadAmong
 from kschedctl.scheduler.topology_spread.constraints import (
     HARD,
     NAME,
@@ -59,6 +61,7 @@ class PodTopologySpread(DeclaredPlugin):
 
     name = NAME
     default_weight = 2
+    peers = Peers.DOMAINS
     kinds = SELECTING_KINDS
     args_type = PodTopologySpreadArgs
 
@@ -134,3 +137,7 @@ class PodTopologySpread(DeclaredPlugin):
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return normalized(scores, state[1])
+
+    def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
+        """The scores among some of the nodes, for a pod that has soft constraints."""
+        return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)

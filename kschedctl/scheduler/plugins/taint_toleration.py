@@ -14,7 +14,15 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.facts import UntoleratedTaint
-from kschedctl.scheduler.framework import Code, PreScoreResult, Reads, Rejection, normalize_by_max, required_state
+from kschedctl.scheduler.framework import (
+    Code,
+    Peers,
+    PreScoreResult,
+    Reads,
+    Rejection,
+    normalize_by_max,
+    required_state,
+)
 from kschedctl.scheduler.queueing.events import (
     NODE,
     POD,
@@ -45,6 +53,7 @@ class TaintToleration(DeclaredPlugin):
 
     name = "TaintToleration"
     default_weight = 3
+    peers = Peers.EXTREMES
     reads = Reads.NODES
 
     def __init__(self, comparison_operators: bool, version: KubeVersion = NEWEST) -> None:

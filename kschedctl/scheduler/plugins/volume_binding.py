@@ -21,6 +21,7 @@ from kschedctl.scheduler.framework import (
     PRE_SCORE_SKIP,
     Changes,
     Code,
+    Peers,
     PluginError,
     PreFilterResult,
     PreScoreResult,
@@ -88,6 +89,7 @@ class VolumeBinding(DeclaredPlugin):
     kinds_matter_to = USES_DISKS
     args_type = VolumeBindingArgs
     reads = Reads.NODES
+    peers = Peers.NONE
 
     def __init__(
         self,

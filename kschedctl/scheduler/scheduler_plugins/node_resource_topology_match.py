@@ -14,7 +14,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.field_errors import invalid
 from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES, PluginArgs, ResourceSpec
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Reads, Rejection
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
@@ -73,6 +73,7 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
 
     name = "NodeResourceTopologyMatch"
     reads = Reads.NODES
+    peers = Peers.NONE
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
     args_type = NodeResourceTopologyMatchArgs
 

@@ -13,7 +13,7 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.field_errors import invalid
 from kschedctl.scheduler.configuration.plugin_args import PluginArgs, ResourceSpec
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Reads, truncating_divide
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Peers, Reads, truncating_divide
 from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -52,6 +52,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
     name = "NodeResourcesAllocatable"
     args_type = NodeResourcesAllocatableArgs
     reads = Reads.NODES
+    peers = Peers.EXTREMES
 
     def __init__(self, args: NodeResourcesAllocatableArgs) -> None:
         self.weights = {resource.name: resource.weight for resource in args.resources}

@@ -22,23 +22,36 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def raw_scores(
-    constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork, rows: Rows
+    constraints: Sequence[SpreadConstraint],
+    settings: SpreadSettings,
+    info: PodInfo,
+    view: Fork,
+    rows: Rows,
+    *,
+    sizes: Sequence[int] | None = None,
 ) -> tuple[Scores, Bools | None]:
     """(rows,) each: the scores before they are normalized, and which nodes are ignored for a label that they lack.
 
-    None where all count.
+    None where all count. ``sizes``: how many domains of each constraint are scored, where these are not the rows'.
     """
-    own = bool(info.spec.topology_spread_constraints)
-    complete = np.ones(len(view.nodes), np.bool_)
-    if own or not settings.system_defaulted:
-        complete = view.memo((NAME, "complete"), lambda: has_all_keys(constraints, view), info)
+    complete = labelled_nodes(constraints, settings, info, view)
     scored = rows if complete.all() else rows[complete[rows]]
     score = np.zeros(len(view.nodes), np.float64)
-    for constraint in constraints:
-        score += _score(constraint, settings, info, view, scored=scored, complete=complete)
+    for position, constraint in enumerate(constraints):
+        size = None if sizes is None else sizes[position]
+        score += _score(constraint, settings, info, view, scored=scored, complete=complete, size=size)
     if scored is rows:
         return round_half_away(score if rows is view.nodes.rows else score[rows]), None
     return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
+
+
+def labelled_nodes(
+    constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+) -> Bools:
+    """(N,): the nodes that count: those with all labels, but for the constraints that every pod gets."""
+    if not info.spec.topology_spread_constraints and settings.system_defaulted:
+        return np.ones(len(view.nodes), np.bool_)
+    return view.memo((NAME, "complete"), lambda: has_all_keys(constraints, view), info)
 
 
 def normalized(scores: Scores, ignored: Bools | None) -> Scores:
@@ -55,28 +68,37 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
 
 
 def _score(
-    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, *, scored: Rows, complete: Bools
+    constraint: SpreadConstraint,
+    settings: SpreadSettings,
+    info: PodInfo,
+    view: Fork,
+    *,
+    scored: Rows,
+    complete: Bools,
+    size: int | None,
 ) -> npt.NDArray[np.float64]:
     """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
     column = view.nodes.label(constraint.topology_key)
     least = float(constraint.max_skew - 1)
     if constraint.topology_key == HOSTNAME:
-        value = matching_pods(constraint, info, view) * np.log(float(len(scored) + 2)) + least
+        hosts = len(scored) if size is None else size
+        value = matching_pods(constraint, info, view) * np.log(float(hosts + 2)) + least
     else:
 
         def labelled() -> tuple[Domains, Domains]:
-            every = _with_unlabelled(column)
+            every = with_unlabelled(column)
             return every, limited(every, complete & settings.included(constraint, info, view))
 
         key = (NAME, "domains", constraint)
         domains, counting = view.memo(key, labelled, info)
-        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
+        if size is None:
+            size = domains.occupied if scored is view.nodes.rows else int(np.count_nonzero(domains.counts(scored)))
         counts = matching_pods(constraint, info, view, counting, key)
         value = domains.at_nodes(counts * np.log(float(size + 2)) + least)
     return value if column.complete else np.where(column.present, value, 0.0)
 
 
-def _with_unlabelled(column: LabelColumn) -> Domains:
+def with_unlabelled(column: LabelColumn) -> Domains:
     """The domain of each node, where having no label and having an empty one are the same domain."""
     unlabelled = column.values.index("") if "" in column.values else len(column.values)
     return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
