@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from kschedctl.errors import InputError
@@ -21,3 +21,13 @@ def nanoseconds(text: str) -> int:
         raise InputError(f"{text[:40]!r} is not a time", hint="want RFC 3339, as 2026-01-31T12:00:00Z") from None
     since = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+
+
+def earlier(text: str, seconds: int) -> str:
+    """The RFC 3339 time so many seconds before another one. Raises InputError.
+
+    >>> earlier("2026-05-06T11:12:00+02:00", 30)
+    '2026-05-06T09:11:30Z'
+    """
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds(text) // 1000)
+    return (moment - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")

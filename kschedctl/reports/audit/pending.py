@@ -6,11 +6,43 @@ from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
 
 
+class GateHolder(Document, frozen=True, kw_only=True):
+    """A scheduling gate, and who is likely to take it away: empty where its name tells nothing."""
+
+    gate: str
+    holder: str = ""
+    fix: str = ""
+
+
+class TerminatingVictim(Document, frozen=True, kw_only=True):
+    """A pod that leaves so that another one may come: ``asked`` to go at that time, to be gone by ``due``.
+
+    Both are empty where they are not known. ``overdue``: for how long it should have been gone, empty while it has
+    time.
+    """
+
+    pod: str
+    node: str
+    asked: str = ""
+    due: str = ""
+    overdue: str = ""
+
+
+class LastWords(Document, frozen=True, kw_only=True):
+    """What the scheduler last said of a pod, ``at`` what time, and ``source``: an event, or the pod's condition."""
+
+    message: str
+    at: str = ""
+    age: str = ""
+    source: str = ""
+
+
 class WaitingPods(Document, frozen=True, kw_only=True):
     """Pods that wait for the same ``reason``, the oldest first; ``age`` is that of the oldest, empty if not known.
 
-    ``cause``: stuck, error, gang, unschedulable, preemption, unserved, gated or turn (it fits, and is not tried yet).
-    ``example``: what is true of the first one in a line.
+    ``cause``: stuck, error, unserved, gang, unschedulable, preemption, backoff, gated, crowded (it fits, but not beside
+    the pods that are tried before it) or turn (it fits, and has only just come). ``example``: what is true of the first
+    one in a line; ``last_said``: what the scheduler told of that one. ``gates``, ``victims``: who is waited for.
     """
 
     cause: str
@@ -19,6 +51,9 @@ class WaitingPods(Document, frozen=True, kw_only=True):
     workloads: tuple[str, ...] = ()
     age: str = ""
     example: str = ""
+    last_said: LastWords | None = None
+    gates: tuple[GateHolder, ...] = ()
+    victims: tuple[TerminatingVictim, ...] = ()
 
 
 class PendingSection(Section, frozen=True, kw_only=True, tag="pending"):

@@ -21,6 +21,11 @@ class Thresholds:
 
     stuck_seconds: int = 60
     """A pod that fits is tried within its back-off, of ten seconds at most, and the cycles before its own."""
+    flushed_seconds: int = 340
+    """By then every refused pod was tried again: the flush of the unschedulable pods takes those that are in there for
+    five minutes, and runs twice a minute; then they back off for ten seconds at most."""
+    overdue_seconds: int = 60
+    """What leaves is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
 
 
 @dataclass(frozen=True, eq=False)

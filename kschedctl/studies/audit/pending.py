@@ -3,95 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
-from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.studies.ages import age
+from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.audit.waiting import WaitingPod, victims_of, waiting_pods
 from kschedctl.studies.unknown import together
-from kschedctl.studies.why.headline import shared_cause, told_of_group
 
-CAUSES = ("stuck", "error", "unserved", "gang", "unschedulable", "preemption", "gated", "turn")
-"""The gravest first."""
-FITS = "a node fits now"
-NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
-RULES = {
-    "stuck": AuditRule(
-        "audit-pending-stuck",
-        ERROR,
-        "A pod fits on a node now, and waits all the same",
-        "The scheduler does not try it: it missed the event that should have woken the pod, or does not work.",
-        "Look at the scheduler's log and health; kschedctl wakes tells which event it waits for",
-    ),
-    "error": AuditRule(
-        "audit-pending-error",
-        ERROR,
-        "Scheduling a pod fails with an error",
-        "A plugin cannot answer: the pod is tried again and again, and never placed, until what it asks for is there.",
-        "Put right what the message names",
-    ),
-    "unserved": AuditRule(
-        "audit-pending-unserved",
-        ERROR,
-        "No scheduler that is known serves a pod",
-        "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
-        "name nobody ever tries it.",
-        "Correct spec.schedulerName, or start the scheduler of that name",
-    ),
-    "gang": AuditRule(
-        "audit-pending-gang",
-        WARNING,
-        "A gang does not fit, or is not complete",
-        "Its pods are placed together or not at all.",
-        "kschedctl explain POD tells where its pods fit",
-    ),
-    "unschedulable": AuditRule(
-        "audit-pending-unschedulable",
-        WARNING,
-        "Pods fit on no node",
-        "They wait until the cluster, or they themselves, change.",
-        "kschedctl remedies POD names the smallest changes that help",
-    ),
-    "gated": AuditRule(
-        "audit-pending-gated",
-        NOTE,
-        "Pods are held back before scheduling",
-        "Whoever set the gate has to take it away; until then no scheduler looks at them.",
-        "Ask whoever holds the gate",
-    ),
+CAUSES = {
+    "stuck": "stuck",
+    "error": "with an error",
+    "unserved": "that no scheduler serves",
+    "gang": "of gangs",
+    "unschedulable": "unschedulable",
+    "preemption": "waiting for preemption",
+    "gated": "gated",
+    "crowded": "behind others",
+    "backoff": "in back-off",
+    "turn": "waiting for their turn",
 }
+"""The gravest first, and how they are counted."""
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
+STUCK = AuditRule(
+    "audit-pending-stuck",
+    ERROR,
+    "A pod fits on a node now, and waits all the same",
+    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not work through "
+    "its queue. After five minutes in vain every refused pod is tried again, so one that waits longer is a fault.",
+    "Look at the scheduler's log and health; kschedctl wakes POD tells what it waits for",
+    f"{QUEUE}, flushUnschedulableEntitiesLeftover",
+)
+FAILING = AuditRule(
+    "audit-pending-error",
+    ERROR,
+    "Scheduling a pod fails with an error",
+    "A plugin cannot answer: the pod is tried again and again, and never placed, until what it asks for is there.",
+    "kschedctl explain POD tells what cannot be answered",
+)
+UNSERVED = AuditRule(
+    "audit-pending-unserved",
+    WARNING,
+    "No scheduler that is known serves a pod",
+    "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
+    "name nobody ever tries it.",
+    "Correct spec.schedulerName, which means to make the pod anew, or start the scheduler of that name",
+)
+GANG = AuditRule(
+    "audit-pending-gang",
+    WARNING,
+    "A gang does not fit, or is not complete",
+    "Its pods are placed together or not at all.",
+    "kschedctl explain POD tells where its pods fit, and who is missing",
+)
+UNSCHEDULABLE = AuditRule(
+    "audit-pending-unschedulable",
+    WARNING,
+    "Pods fit on no node",
+    "They wait until the cluster, or they themselves, change.",
+    "kschedctl remedies POD names the smallest changes that help",
+)
+OVERDUE = AuditRule(
+    "audit-pending-victim-overdue",
+    WARNING,
+    "Preemption waits for a pod that should be gone",
+    "The victim's grace period is over and it is still there: its kubelet does not answer, or a finalizer holds it. "
+    "Until it is gone the pod that preempted it does not start.",
+    "Look at the node's kubelet, and at the victim's metadata.finalizers",
+)
+GATED = AuditRule(
+    "audit-pending-gated",
+    NOTE,
+    "Pods are held back before scheduling",
+    "Until what holds them lets go, no scheduler looks at them.",
+    "kschedctl wakes POD tells what it waits for",
+)
+RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
+RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
-
-
-class WaitingPod(NamedTuple):
-    """A pod that waits, why, and what its replay says."""
-
-    pod: Pod
-    cause: str
-    reason: str
-    explanation: Explanation
 
 
 def pending_section(ground: Ground) -> PendingSection:
     """Every pending pod by what keeps it pending."""
-    waiting = list(_waiting(ground))
+    waiting = list(waiting_pods(ground))
     groups = _grouped(waiting)
     unknown = [*together(each.explanation.unknown for each in ground.replay), *_of_nothing(ground)]
     if not ground.now and any(each.cause == "stuck" for each in waiting):
         unknown.append(NO_TIMES)
+    findings = [finding for group in groups for finding in _findings(group, ground)]
     return PendingSection(
         title="Pending, by cause",
         headline=_headline(waiting),
         pods=len(waiting),
         waiting=tuple(_report(group, ground) for group in groups),
         not_replayed=tuple(dict.fromkeys(what for each in ground.replay for what in each.explanation.not_replayed)),
-        **judged(tuple(RULES.values()), _findings(groups, ground), unknown),
+        **judged((*RULES.values(), OVERDUE), findings, unknown),
     )
 
 
@@ -101,37 +112,17 @@ def _of_nothing(ground: Ground) -> tuple[UnknownKind, ...]:
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def _waiting(ground: Ground) -> Iterator[WaitingPod]:
-    for alike in ground.replay:
-        for pod in alike.pods:
-            yield WaitingPod(pod, *_cause(pod, alike.explanation, ground), alike.explanation)
-
-
-def _cause(pod: Pod, report: Explanation, ground: Ground) -> tuple[str, str]:
-    """Why it waits, in a word, and the reason that it shares with others."""
-    if report.verdict == "NotResponsible":
-        return "unserved", f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
-        return "gang", of_group
-    if report.verdict == "Gated":
-        return "gated", report.headline
-    if report.verdict == "Error":
-        return "error", report.message or report.headline
-    if report.verdict == "Unschedulable":
-        under_way = report.preemption is not None and report.preemption.terminating
-        return ("preemption" if under_way else "unschedulable"), shared_cause(report)
-    waits = ground.seconds_since(pod.metadata.creation_timestamp)
-    return ("turn" if waits is not None and waits < ground.thresholds.stuck_seconds else "stuck"), FITS
-
-
 def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
-    """By cause and reason, the gravest cause first, then the most pods; the oldest pod of each first."""
-    groups: dict[tuple[str, str], list[WaitingPod]] = {}
+    """By cause and reason, what is stuck by its workload too; the gravest cause first, then the most pods; the oldest
+    of each in front."""
+    groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
     for each in waiting:
-        groups.setdefault((each.cause, each.reason), []).append(each)
+        whose = str(owner_of(each.pod)) if each.cause == "stuck" else ""
+        groups.setdefault((each.cause, each.reason, whose), []).append(each)
     for group in groups.values():
         group.sort(key=_created)
-    return sorted(groups.values(), key=lambda group: (CAUSES.index(group[0].cause), -len(group)))
+    order = tuple(CAUSES)
+    return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
 def _created(each: WaitingPod) -> tuple[bool, str]:
@@ -142,38 +133,84 @@ def _created(each: WaitingPod) -> tuple[bool, str]:
 
 def _report(group: Sequence[WaitingPod], ground: Ground) -> WaitingPods:
     first = group[0]
+    victims = {each.pod: each for one in group for each in victims_of(one.explanation, ground)}
     return WaitingPods(
         cause=first.cause,
         reason=first.reason,
         pods=tuple(each.pod.key for each in group),
-        workloads=_workloads(group),
+        workloads=tuple(dict.fromkeys(str(owner_of(each.pod)) for each in group)),
         age=age(first.pod.metadata.creation_timestamp, ground.now),
-        example=first.explanation.headline,
+        example=_example(first),
+        last_said=first.said,
+        gates=gates_of(first.pod) if first.cause == "gated" else (),
+        victims=tuple(victims.values()),
     )
 
 
-def _workloads(group: Sequence[WaitingPod]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(owner_of(each.pod)) for each in group))
+def _example(waiting: WaitingPod) -> str:
+    """What is true of a pod now."""
+    if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
+        held = (f"{each.gate} ({each.holder or 'whose is not known'})" for each in gates_of(waiting.pod))
+        return f"held back by {', '.join(held)}"
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
 
 
-def _findings(groups: Iterable[Sequence[WaitingPod]], ground: Ground) -> Iterator[Finding]:
-    for group in groups:
-        first = group[0]
-        rule = RULES.get(first.cause)
-        if rule is None:
-            continue
-        severity = NOTE if first.cause == "stuck" and not ground.now else rule.severity
-        since = age(first.pod.metadata.creation_timestamp, ground.now)
+def _findings(group: Sequence[WaitingPod], ground: Ground) -> Iterator[Finding]:
+    first = group[0]
+    rule = RULES.get(first.cause)
+    if rule is not None:
         yield rule.finding(
             f"Pod {first.pod.key}",
-            f"{_others(group)}{first.explanation.headline}" + (f", for {since}" if since else ""),
-            rule.fix.replace("POD", first.pod.key),
+            "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, ground)))),
+            _fix(first, rule),
             namespace=first.pod.metadata.namespace,
-            severity=severity,
+            severity=_severity(group, rule, ground),
         )
+    for victim in (each for one in group for each in victims_of(one.explanation, ground) if each.overdue):
+        due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
+        told = f"preempted for {first.pod.key}: {due}, and is still there"
+        yield OVERDUE.finding(f"Pod {victim.pod}", told, namespace=victim.pod.partition("/")[0])
 
 
-def _others(group: Sequence[WaitingPod]) -> str:
+def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> str:
+    """A pod that fits is a fault for certain once it waits longer than any that was refused; with no time nobody knows.
+
+    Until then something may just have made room, and its turn is to come.
+    """
+    if rule is not STUCK:
+        return rule.severity
+    if not ground.now:
+        return NOTE
+    waits = [ground.seconds_since(each.said.at if each.said and each.said.at else _since_when(each)) for each in group]
+    longest = max((seconds for seconds in waits if seconds is not None), default=0)
+    return ERROR if longest > ground.thresholds.flushed_seconds else WARNING
+
+
+def _since_when(waiting: WaitingPod) -> str:
+    return waiting.pod.metadata.creation_timestamp or ""
+
+
+def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
+    """How long it waits, and of one that fits what the scheduler said of it last."""
+    waits = age(_since_when(first), ground.now)
+    if waits:
+        yield f"waits for {waits}"
+    if first.cause == "stuck" and first.said:
+        ago = f" {first.said.age} ago" if first.said.age else ""
+        yield f"the scheduler last said{ago}: {first.said.message}"
+
+
+def _fix(first: WaitingPod, rule: AuditRule) -> str:
+    gates = gates_of(first.pod) if rule is GATED else ()
+    known = [each.fix for each in gates if each.fix]
+    if known:
+        return "; ".join(dict.fromkeys(known))
+    if gates:
+        return f"Ask whoever sets {', '.join(each.gate for each in gates)}: only its controller takes it away"
+    return rule.fix.replace("POD", first.pod.key)
+
+
+def _whose(group: Sequence[WaitingPod]) -> str:
     others = len(group) - 1
     return f"with {others:,} other{'s' * (others != 1)}: " if others else ""
 
@@ -181,18 +218,6 @@ def _others(group: Sequence[WaitingPod]) -> str:
 def _headline(waiting: Sequence[WaitingPod]) -> str:
     if not waiting:
         return "nothing is pending"
-    counts = ((cause, sum(each.cause == cause for each in waiting)) for cause in CAUSES)
-    told = ", ".join(f"{number:,} {WORDS[cause]}" for cause, number in counts if number)
+    counts = ((words, sum(each.cause == cause for each in waiting)) for cause, words in CAUSES.items())
+    told = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     return f"{len(waiting):,} pod{'s' * (len(waiting) != 1)} pending: {told}"
-
-
-WORDS = {
-    "stuck": "stuck",
-    "error": "with an error",
-    "unserved": "that no scheduler serves",
-    "gang": "of gangs",
-    "unschedulable": "unschedulable",
-    "preemption": "waiting for preemption",
-    "gated": "gated",
-    "turn": "waiting for their turn",
-}

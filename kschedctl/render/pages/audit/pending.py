@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Column, Marked, Page, Stack, Style, Table, Tone, first_rows, names
+from collections.abc import Iterator
+
+from kschedctl.render.page import Cell, Column, Marked, Page, Stack, Style, Table, Tone, first_rows, names
 from kschedctl.render.pages.sections import ROWS_SHOWN
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
 
-TONES = {"stuck": Tone.BAD, "error": Tone.BAD, "unserved": Tone.BAD, "turn": Tone.GOOD}
+TONES = {
+    **dict.fromkeys(("stuck", "error", "unserved"), Tone.BAD),
+    **dict.fromkeys(("crowded", "backoff", "turn"), Tone.GOOD),
+}
 
 
 def pending_blocks(section: PendingSection, style: Style) -> Page:
@@ -18,7 +23,15 @@ def pending_blocks(section: PendingSection, style: Style) -> Page:
     return (Table(columns, tuple(map(_row, shown)), note).without_empty_columns(),)
 
 
-def _row(found: WaitingPods) -> tuple[str | Marked | Stack, ...]:
-    whose = Marked(names(found.workloads), Tone.STRONG)
+def _row(found: WaitingPods) -> tuple[Cell | Stack, ...]:
     cause = Marked(found.cause, TONES.get(found.cause, Tone.WARNING))
-    return (f"{len(found.pods):,}", found.age, cause, Stack((whose, found.example)))
+    return (f"{len(found.pods):,}", found.age, cause, Stack(tuple(_told(found))))
+
+
+def _told(found: WaitingPods) -> Iterator[Cell]:
+    yield Marked(names(found.workloads), Tone.STRONG)
+    yield found.reason if found.cause in ("unschedulable", "gang", "error") else found.example
+    for victim in found.victims:
+        since = f" since {victim.asked}" if victim.asked else ""
+        late = f", overdue for {victim.overdue}" if victim.overdue else ""
+        yield Marked(f"{victim.pod} on {victim.node} terminates{since}{late}", Tone.BAD if late else Tone.FAINT)

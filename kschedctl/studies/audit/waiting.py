@@ -1,0 +1,108 @@
+"""Why each pending pod waits, in a word: what its replay says, and those that fit tried once more, one after the other.
+
+A pod that fits by itself may find no room once the pods before it had their turn: only what still fits then is stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.times import earlier
+from kschedctl.reports.audit.pending import LastWords, TerminatingVictim
+from kschedctl.reports.explanation import Explanation
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.ages import age
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.last_words import last_words
+from kschedctl.studies.why.headline import shared_cause, told_of_group
+
+DEFAULT_GRACE_SECONDS = 30
+FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
+
+
+class WaitingPod(NamedTuple):
+    """A pod that waits: ``cause`` in a word (WaitingPods has them), the ``reason`` that others may share, and what its
+    replay says. ``node``: where it would go now; ``said``: what the scheduler last told of it."""
+
+    pod: Pod
+    cause: str
+    reason: str
+    explanation: Explanation
+    node: str = ""
+    said: LastWords | None = None
+
+
+def waiting_pods(ground: Ground) -> Iterator[WaitingPod]:
+    """All that wait, those alike one after the other."""
+    nodes = _in_turn(ground)
+    for alike in ground.replay:
+        for pod in alike.pods:
+            yield _waiting(pod, alike.explanation, ground, nodes)
+
+
+def _in_turn(ground: Ground) -> Mapping[str, str]:
+    """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
+    fitting = [pod.key for each in ground.replay if each.explanation.verdict == "Schedulable" for pod in each.pods]
+    if not fitting:
+        return {}
+    simulation = Simulation(ground.scheduler, preemption=False)
+    pods, names = simulation.view.pods, simulation.view.nodes.names
+    outcomes = simulation.schedule([pods.index[key] for key in fitting])
+    return {pods.objects[found.position].key: names[found.row] for found in outcomes if found.row >= 0}
+
+
+def _waiting(pod: Pod, report: Explanation, ground: Ground, nodes: Mapping[str, str]) -> WaitingPod:
+    said = last_words(pod, ground)
+    if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
+        return WaitingPod(pod, *_fitting(pod, said, ground, nodes), report, nodes.get(pod.key, ""), said)
+    return WaitingPod(pod, *_refused(pod, report), report, "", said)
+
+
+def _refused(pod: Pod, report: Explanation) -> tuple[str, str]:
+    if report.verdict == "NotResponsible":
+        return "unserved", f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
+    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+        return "gang", of_group
+    if report.verdict == "Gated":
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return "gated", f"scheduling gates: {gates}" if gates else report.headline
+    if report.verdict == "Error":
+        return "error", report.message or report.headline
+    under_way = report.preemption is not None and report.preemption.terminating
+    return ("preemption" if under_way else "unschedulable"), shared_cause(report)
+
+
+def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[str, str]) -> tuple[str, str]:
+    if pod.key not in nodes:
+        return "crowded", CROWDED
+    tried = ground.seconds_since(said.at) if said else None
+    if tried is not None and tried < ground.scheduler.configuration.pod_max_backoff_seconds:
+        return "backoff", FITS
+    waits = ground.seconds_since(pod.metadata.creation_timestamp)
+    just_came = waits is not None and waits < ground.thresholds.stuck_seconds
+    return ("turn" if just_came else "stuck"), FITS
+
+
+def victims_of(report: Explanation, ground: Ground) -> tuple[TerminatingVictim, ...]:
+    """The pods that leave so that this one may come."""
+    if report.preemption is None:
+        return ()
+    found = (ground.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
+    return tuple(_victim(pod, ground) for pod in found if pod is not None)
+
+
+def _victim(pod: Pod, ground: Ground) -> TerminatingVictim:
+    """Whoever is asked to go has its grace period from then on: metadata.deletionTimestamp is the end of it."""
+    due = pod.metadata.deletion_timestamp or ""
+    seconds = ground.seconds_since(due)
+    late = seconds is not None and seconds > ground.thresholds.overdue_seconds
+    grace = pod.spec.termination_grace_period_seconds
+    return TerminatingVictim(
+        pod=pod.key,
+        node=pod.spec.node_name,
+        asked=earlier(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        due=due,
+        overdue=age(due, ground.now) if late else "",
+    )

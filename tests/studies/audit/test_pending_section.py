@@ -1,0 +1,145 @@
+"""What waits is told apart by its cause: each fault is planted, and not found where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small import Json, node, pod, replica
+
+import kschedctl
+from kschedctl.reports.audit.pending import PendingSection
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.pending import pending_section
+
+NOW = "2026-05-06T09:12:00Z"
+LONG_AGO, LATELY, JUST_NOW = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-06T09:11:30Z"
+GANG = {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def section(*documents: Json, now: str = NOW, **settings: Any) -> PendingSection:
+    return pending_section(Ground(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
+
+
+def created(document: Json, time: str = LONG_AGO) -> Json:
+    document["metadata"]["creationTimestamp"] = time
+    return document
+
+
+def refused(document: Json, time: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.") -> Json:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    document["status"]["conditions"] = [condition | {"lastTransitionTime": time}]
+    return document
+
+
+def leaving(document: Json, time: str) -> Json:
+    document["metadata"]["deletionTimestamp"] = time
+    return document
+
+
+def causes(found: PendingSection) -> dict[str, tuple[str, ...]]:
+    return {each.cause: each.pods for each in found.waiting}
+
+
+def told(found: PendingSection) -> list[tuple[str, str, str]]:
+    return [(each.rule.removeprefix("audit-pending-"), each.severity, each.object) for each in found.findings]
+
+
+def test_nothing_is_pending() -> None:
+    found = section(node("n1"), pod("p", "n1"))
+    assert (found.state, found.headline, found.pods, found.findings) == ("sound", "nothing is pending", 0, ())
+
+
+def test_unschedulable_by_reason() -> None:
+    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    found = section(
+        tainted, node("n2"), pod("big", cpu="9"), replica("web-1", cpu="8"), pod("gpu", nodeSelector={"g": ""})
+    )
+    assert [(each.cause, each.reason, each.pods) for each in found.waiting] == [
+        ("unschedulable", "Insufficient cpu", ("d/big", "d/web-1")),
+        ("unschedulable", "node(s) didn't match Pod's node affinity/selector", ("d/gpu",)),
+    ]
+    assert found.waiting[0].workloads == ("Pod d/big", "Deployment d/web")
+    assert told(found) == [("unschedulable", "warning", "Pod d/big"), ("unschedulable", "warning", "Pod d/gpu")]
+    assert found.findings[0].message.startswith("with 1 other: Insufficient cpu (n2")
+
+
+@pytest.mark.parametrize(
+    ("time", "now", "cause", "severity"),
+    [
+        (LONG_AGO, NOW, "stuck", "error"),
+        (LATELY, NOW, "stuck", "warning"),
+        (JUST_NOW, NOW, "turn", None),
+        (LONG_AGO, "", "stuck", "note"),
+    ],
+)
+def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, severity: str | None) -> None:
+    """An error once every refused pod was tried again: 300 s of the flush, 30 s between its runs, 10 s of back-off."""
+    found = section(node("n1"), created(pod("fits"), time), now=now)
+    assert causes(found) == {cause: ("d/fits",)}
+    assert told(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
+    assert found.state == {"error": "findings", "warning": "findings", "note": "unknown", None: "sound"}[severity]
+    assert found.undecided == (severity == "note")
+
+
+def test_of_pods_that_fit_only_as_many_are_stuck_as_there_is_room_for() -> None:
+    """Of a node with 4 cores two pods of 2 take all; the third, of the same priority and younger, is not missed."""
+    pods = [created(pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]
+    found = section(node("n1"), *pods)
+    waiting = [(each.cause, each.pods) for each in found.waiting]
+    assert waiting == [("stuck", ("d/p0",)), ("stuck", ("d/p1",)), ("crowded", ("d/p2",))]
+
+
+def test_gates_by_their_holders() -> None:
+    gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/budget"}]
+    found = section(node("n1"), pod("held", schedulingGates=gates))
+    (group,) = found.waiting
+    assert (group.cause, group.reason) == ("gated", "scheduling gates: kueue.x-k8s.io/admission, example.com/budget")
+    holders = [(each.gate, each.holder) for each in group.gates]
+    assert holders == [("kueue.x-k8s.io/admission", "Kueue"), ("example.com/budget", "a controller of example.com")]
+    assert "kubectl get workloads.kueue.x-k8s.io -n d" in found.findings[0].fix
+    assert found.state == "sound"
+
+
+def test_a_pod_that_no_scheduler_serves() -> None:
+    found = section(node("n1"), pod("lost", schedulerName="volcano"))
+    assert causes(found) == {"unserved": ("d/lost",)}
+    assert told(found) == [("unserved", "warning", "Pod d/lost")]
+
+
+@pytest.mark.parametrize(("due", "overdue"), [("2026-05-06T09:12:20Z", ""), ("2026-05-06T09:02:00Z", "10m")])
+def test_preemption_waits_for_its_victims(due: str, overdue: str) -> None:
+    victim = leaving(pod("old", "n1", cpu="4", terminationGracePeriodSeconds=600), due)
+    preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    victim["status"]["conditions"].append(preempted)
+    important = created(pod("new", cpu="3", priority=1000))
+    important["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
+    found = section(node("n1"), victim, important)
+    (group,) = found.waiting
+    assert (group.cause, [(each.pod, each.node, each.due) for each in group.victims]) == (
+        "preemption",
+        [("d/old", "n1", due)],
+    )
+    asked = {"2026-05-06T09:12:20Z": "2026-05-06T09:02:20Z", "2026-05-06T09:02:00Z": "2026-05-06T08:52:00Z"}[due]
+    assert (group.victims[0].asked, group.victims[0].overdue) == (asked, overdue)
+    assert told(found) == ([("victim-overdue", "warning", "Pod d/old")] if overdue else [])
+
+
+def test_a_gang_that_is_not_complete() -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    found = section(node("n1"), group, pod("one", **GANG), feature_gates=gates)
+    assert causes(found) == {"gang": ("d/one",)}
+    assert "has 1 of the 2 pods that it needs" in found.findings[0].message
+
+
+def test_other_pods_may_wait_where_pods_were_not_read() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
+    found = pending_section(Ground(Scheduler(cluster), NOW))
+    assert (found.state, found.undecided) == ("unknown", True)
