@@ -34,7 +34,7 @@ from kschedctl.scheduler.plugins import (
     volume_restrictions,
 )
 from kschedctl.scheduler.preemption import dry_run
-from kschedctl.scheduler.queueing import event_handlers, events, signature
+from kschedctl.scheduler.queueing import event_handlers, event_labels, events, pre_checks, signature
 from kschedctl.scheduler.queueing.hints import claims as claim_hints
 from kschedctl.scheduler.queueing.hints import placed, pod_affinity, topology_spread, volume_limits, volumes
 from kschedctl.scheduler.registry import IN_TREE
@@ -53,6 +53,11 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         feature_gates.HOST_NETWORK_NEEDS,
         signature.EXTENDED_RESOURCES_SIGNED,
         events.EVERY_UPDATE,
+        events.EVERY_UPDATE_OF_PODS,
+        event_handlers.HEARS_OF_LOST_NODES,
+        event_handlers.UPDATES_OF_PODS,
+        event_labels.NAMED_EACH,
+        pre_checks.REACHES_SPREAD,
         event_handlers.GIVES_UP_PROMISES,
         placed.FREES_PROMISES,
     ),
@@ -63,7 +68,11 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         node_resources_fit.SCORES_DEVICES,
         node_resources_fit.HEARS_OF_CLASSES,
     ),
-    "VolumeRestrictions": (volume_restrictions.REASON_READ_WRITE_ONCE_POD, volume_restrictions.HEARS_OF_UPDATES),
+    "VolumeRestrictions": (
+        volume_restrictions.REASON_READ_WRITE_ONCE_POD,
+        volume_restrictions.HEARS_OF_UPDATES,
+        volume_restrictions.HEARS_OF_NEW_CLAIMS,
+    ),
     "NodeVolumeLimits": (
         node_volume_limits.MIGRATABLE,
         node_volume_limits.READS_NODES,
@@ -80,6 +89,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         capacity_scoring.SCORES_PROVISIONING,
         volumes.HINTS_AT_DRIVERS,
     ),
+    "VolumeZone": (volumes.HEARS_OF_BOUND_CLAIMS,),
     "PodTopologySpread": (pod_topology_spread.HEARS_OF_TOLERATIONS, topology_spread.COUNTS_PROMISED),
     "InterPodAffinity": (pod_affinity.COMPARES_NODES, pod_affinity.CHECKS_BOTH_WAYS),
     "DynamicResources": (

@@ -35,7 +35,7 @@ from kschedctl.scheduler.pod_affinity.terms import (
     weights_of_each,
 )
 from kschedctl.scheduler.pod_affinity.topology_counts import NAME, TopologyCounts, Weights
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.queueing.hints import pod_affinity
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -133,7 +133,7 @@ class InterPodAffinity(DeclaredPlugin):
         return normalized(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         newer = pod_affinity.CHECKS_BOTH_WAYS.at(gates.release)
         yield ClusterEventWithHint(POD, of_pods, partial(pod_affinity.after_pod_change, newer=newer))
         of_nodes = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)

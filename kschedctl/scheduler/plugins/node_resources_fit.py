@@ -20,7 +20,7 @@ from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Fea
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.queueing.hints import resources
 from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, most_allocated, node_usage, pod_amounts
@@ -107,7 +107,7 @@ class NodeResourcesFit(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         resizes = gates.enabled("InPlacePodVerticalScaling")
-        shrinks = ActionType.UPDATE_POD_SCALE_DOWN if resizes else ActionType(0)
+        shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
         promised = FREES_PROMISES.at(gates.release)
         after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised)
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)

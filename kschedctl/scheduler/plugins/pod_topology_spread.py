@@ -31,6 +31,7 @@ from kschedctl.scheduler.queueing.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    pod_actions,
 )
 from kschedctl.scheduler.queueing.hints import topology_spread
 from kschedctl.scheduler.topology_spread.among import SpreadAmong
@@ -90,7 +91,7 @@ class PodTopologySpread(DeclaredPlugin):
             yield Lean(kind, Effect.EITHER if hard else Effect.SCORES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             of_pods |= ActionType.UPDATE_POD_TOLERATION
         promised = topology_spread.COUNTS_PROMISED.at(gates.release)

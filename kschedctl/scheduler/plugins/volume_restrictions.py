@@ -39,6 +39,9 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
     "#129145",
 )
 
+HEARS_OF_NEW_CLAIMS = ByVersion(
+    "whether VolumeRestrictions asks for new claims alone, not for changed ones", (("", False), ("1.31", True))
+)
 HEARS_OF_UPDATES = ByVersion(
     "whether VolumeRestrictions asks for updates of nodes where queueing hints are off", (("", False), ("1.32", True))
 )
@@ -77,7 +80,8 @@ class VolumeRestrictions(DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.DELETE, self._after_pod_deleted)
         of_nodes = node_actions(ActionType.ADD, gates) if HEARS_OF_UPDATES.at(gates.release) else ActionType.ADD
         yield ClusterEventWithHint(NODE, of_nodes)
-        yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD, after_named_claim)
+        of_claims = ActionType.ADD | (ActionType(0) if HEARS_OF_NEW_CLAIMS.at(gates.release) else ActionType.UPDATE)
+        yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
 
     def _after_pod_deleted(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """A pod of the same namespace with the disk or a claim that this one wants."""

@@ -12,6 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options, pod_requests, quantities
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.queueing.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
 from kschedctl.scheduler.queueing.events import (
     ASSIGNED_POD,
     NODE,
@@ -26,6 +27,24 @@ from kschedctl.scheduler.queueing.events import (
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+HEARS_OF_LOST_NODES = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
+UPDATES_OF_PODS = ByVersion(
+    "which updates of pods are events of their own",
+    (
+        ("", ()),
+        ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
+        (
+            "1.32",
+            (
+                "UpdatePodLabel",
+                "UpdatePodScaleDown",
+                "UpdatePodSchedulingGatesEliminated",
+                "UpdatePodToleration",
+                "UpdatePodGeneratedResourceClaim",
+            ),
+        ),
+    ),
+)
 GIVES_UP_PROMISES = ByVersion(
     "whether a pod that gives up the promise of a node counts as one that left it", (("", False), ("1.33", True))
 )
@@ -61,11 +80,14 @@ class EventHandlers:
         if change.kind == POD:
             return list(self._of_pod(change))
         if change.kind == NODE:
-            return [Occurrence(ClusterEvent(NODE, action), change) for action in self._of_node(change)]
+            return [Occurrence(event, change) for event in self._of_node(change)]
         action = _basic(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
             return []
-        return [Occurrence(ClusterEvent(RESOURCES[change.kind], action), change)]
+        return [Occurrence(self._event(RESOURCES[change.kind], action), change)]
+
+    def _event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
+        return as_named(ClusterEvent(resource, action), self.gates.release, name)
 
     def _is_passed_over(self, change: ChangedObject) -> bool:
         """A new class, without queueing hints, unless it binds once a pod needs the claim."""
@@ -78,14 +100,16 @@ class EventHandlers:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _of_node(self, change: ChangedObject) -> Iterator[ActionType]:
+    def _of_node(self, change: ChangedObject) -> Iterator[ClusterEvent]:
+        if change.new is None and not HEARS_OF_LOST_NODES.at(self.gates.release):
+            return
         if change.old is None or change.new is None:
-            yield _basic(change)
+            yield self._event(NODE, _basic(change))
             return
         for action, differs in NODE_CHANGES:
             gate = GATES.get(action)
             if (gate is None or self.gates.enabled(gate)) and differs(change):
-                yield action
+                yield self._event(NODE, action, UNCORDONED if differs is _uncordoned else "")
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
@@ -115,12 +139,12 @@ class EventHandlers:
 
     def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
         if old.spec.node_name:
-            yield from (Occurrence(ClusterEvent(ASSIGNED_POD, action), change) for action in self.pod_actions(change))
+            yield from (Occurrence(self._event(ASSIGNED_POD, action), change) for action in self.pod_actions(change))
         elif new.spec.node_name:
             yield from self._added(ChangedObject(POD, None, new), new)
         elif self._responsible(old):
-            for action in self.pod_actions(change):
-                yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, action), change, itself=True)
+            for action in self._own_actions(change):
+                yield Occurrence(self._event(UNSCHEDULABLE_POD, action, OWN_UPDATE), change, itself=True)
             promised = old.status.nominated_node_name
             if promised and promised != new.status.nominated_node_name:
                 yield from self._deleted(ChangedObject(POD, old, None), old)
@@ -130,12 +154,20 @@ class EventHandlers:
 
     def pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """How a pod was updated; just ``UPDATE`` where it is nothing that has a name of its own."""
+        known = UPDATES_OF_PODS.at(self.gates.release)
         found = [
             action
             for action, differs in POD_CHANGES
-            if (action not in GATES or self.gates.enabled(GATES[action])) and differs(change, self.requests)
+            if action.label in known
+            and (action not in GATES or self.gates.enabled(GATES[action]))
+            and differs(change, self.requests)
         ]
         return found or [ActionType.UPDATE]
+
+    def _own_actions(self, change: ChangedObject) -> list[ActionType]:
+        """The same of a pod that waits: without hints nobody looked at how it was updated before events had labels."""
+        unseen = NAMED_EACH.at(self.gates.release) and not self.gates.enabled(QUEUEING_HINTS)
+        return [ActionType.UPDATE] if unseen else self.pod_actions(change)
 
 
 def _basic(change: ChangedObject) -> ActionType:

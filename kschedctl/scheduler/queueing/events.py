@@ -71,14 +71,15 @@ RESOURCES: Mapping[str, str] = {
 
 
 class ClusterEvent(NamedTuple):
-    """A resource and how it changed."""
+    """A resource and how it changed. ``custom_label``: what it is called, where that does not follow from these."""
 
     resource: str
     action: ActionType
+    custom_label: str = ""
 
     @property
     def label(self) -> str:
-        return f"{self.resource}{self.action.label}"
+        return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
         """Whether who asked for this hears of an event: it is the same, or more specific."""
@@ -143,6 +144,15 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 EVERY_UPDATE = ByVersion(
     "whether plugins that need to know of some updates of nodes ask for all of them", (("", True), ("1.32", False))
 )
+
+EVERY_UPDATE_OF_PODS = ByVersion(
+    "whether plugins that need to know of some updates of pods ask for all of them", (("", True), ("1.31", False))
+)
+
+
+def pod_actions(asked: ActionType, gates: FeatureGates) -> ActionType:
+    """What a plugin hears of pods that asks for some updates of them."""
+    return asked | ActionType.UPDATE if EVERY_UPDATE_OF_PODS.at(gates.release) else asked
 
 
 def node_actions(asked: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:

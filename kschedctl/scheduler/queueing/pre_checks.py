@@ -1,12 +1,14 @@
 """Without queueing hints: which pods an event reaches at all, before the plugins that refused them count.
 
 Upstream: preCheckForNode in pkg/scheduler/eventhandlers.go; AssignedPodAdded, AssignedPodUpdated and
-getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32).
+getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32; in v1.30
+getUnschedulablePodsWithMatchingAffinityTerm).
 """
 
 from __future__ import annotations
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
@@ -22,14 +24,20 @@ FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """What pods with a node do that may make room for any other."""
 
 
-def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork) -> bool:
+REACHES_SPREAD = ByVersion(
+    "whether pods that PodTopologySpread refused are told of pods of their namespace", (("", False), ("1.31", True))
+)
+
+
+def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, release: KubeVersion) -> bool:
     """Whether an event reaches a pod: one about a node only where the pod could go there, one about another pod only
     where affinity or spreading may look at that one."""
-    (resource, action), change = occurrence.event, occurrence.change
+    (resource, action, *_), change = occurrence.event, occurrence.change
     if resource == NODE and change.new is not None:
         return admits(change.new, info, view)
     if resource == ASSIGNED_POD and action not in FREEING:
-        return _may_look_at(change.new, info, rejectors, view)
+        spread = SPREAD in rejectors.unschedulable and REACHES_SPREAD.at(release)
+        return _may_look_at(change.new, info, view, spread)
     return True
 
 
@@ -68,9 +76,9 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
 
 
-def _may_look_at(pod: Pod, info: PodInfo, rejectors: Rejectors, view: Fork) -> bool:
+def _may_look_at(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
     metadata = pod.metadata
-    if SPREAD in rejectors.unschedulable and metadata.namespace == info.namespace:
+    if spread and metadata.namespace == info.namespace:
         return True
     labels = view.namespace_labels.get(metadata.namespace, {})
     return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)

@@ -11,7 +11,7 @@ from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ClusterEvent
 from kschedctl.scheduler.queueing.queued_pod import QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, strategy
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -48,4 +48,4 @@ class QueuePlugins:
     def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return strategy(pod.rejectors, hints(registrations, pod.rejectors, info, occurrence, self._view))
+        return strategy(registrations, pod.rejectors, info, occurrence, self._view)

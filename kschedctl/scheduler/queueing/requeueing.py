@@ -27,6 +27,9 @@ class QueueingStrategy(StrEnum):
     IMMEDIATELY = "QueueImmediately"
 
 
+SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
+
+
 def hints(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> dict[str, QueueingHint]:
@@ -40,27 +43,31 @@ def hints(
     }
 
 
-def strategy(rejectors: Rejectors, said: Mapping[str, QueueingHint]) -> QueueingStrategy:
-    """What follows from what the rejectors say; with none there is no reason to wait."""
+def strategy(
+    registrations: Registrations,
+    rejectors: Rejectors,
+    info: PodInfo,
+    occurrence: Occurrence,
+    view: Fork,
+    *,
+    said: Mapping[str, QueueingHint] | None = None,
+) -> QueueingStrategy:
+    """What becomes of a pod that these refused when an event comes; ``said``: the hints, where they are known.
+
+    With no rejector there is no reason to wait. Without the gate SchedulerQueueingHints only events that reach the pod
+    count, and every update of the pod itself, but for its status, is worth another try.
+    """
+    if not registrations.hinted and occurrence.itself:
+        return AFTER_BACKOFF if really_updated(occurrence.change) else SKIP
+    if not registrations.hinted and not reached(info, rejectors, occurrence, view, registrations.gates.release):
+        return SKIP
     if not rejectors.all:
-        return QueueingStrategy.AFTER_BACKOFF
-    queued = {plugin for plugin, hint in said.items() if hint is QueueingHint.QUEUE}
+        return AFTER_BACKOFF
+    answers = hints(registrations, rejectors, info, occurrence, view) if said is None else said
+    queued = {plugin for plugin, hint in answers.items() if hint is QueueingHint.QUEUE}
     if queued & rejectors.pending:
         return QueueingStrategy.IMMEDIATELY
-    return QueueingStrategy.AFTER_BACKOFF if queued else QueueingStrategy.SKIP
-
-
-def strategy_without_hints(
-    rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork, said: Mapping[str, QueueingHint]
-) -> QueueingStrategy:
-    """The same without the gate SchedulerQueueingHints: only of events that reach the pod.
-
-    Every update of the pod itself, but for its status, is worth another try.
-    """
-    if occurrence.itself:
-        updated = really_updated(occurrence.change)
-        return QueueingStrategy.AFTER_BACKOFF if updated else QueueingStrategy.SKIP
-    return strategy(rejectors, said) if reached(info, rejectors, occurrence, view) else QueueingStrategy.SKIP
+    return AFTER_BACKOFF if queued else SKIP
 
 
 def hears(registrations: Registrations, info: PodInfo, occurrence: Occurrence, gating_plugin: str = "") -> bool:

@@ -18,7 +18,7 @@ from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, C
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hints, strategy
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
 from kschedctl.scheduler.queueing.scheduling_queue import LONGEST_UNSCHEDULABLE, TIMEOUT, Rules, SchedulingQueue
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
@@ -203,7 +203,7 @@ class _AdviceOfAlikes(QueuePlugins):
         info = self._view.pods.infos[number]
         asked = self._scheduler.registrations(info.spec.scheduler_name)
         anyone = Rejectors(frozenset(asked.by_plugin))
-        return strategy(anyone, hints(asked, anyone, info, occurrence, self._view)) is not QueueingStrategy.SKIP
+        return strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         return ""

@@ -15,7 +15,7 @@ from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import QUEUEING_HINTS, ChangedObject
 from kschedctl.scheduler.queueing.registrations import Registrations
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy, strategy_without_hints
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -23,15 +23,18 @@ from kschedctl.studies.explain import PodReference, find_pod, not_replayed
 from kschedctl.studies.unknown import WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
 
+RESIZES = "InPlacePodVerticalScaling"
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
 
 
-STANDS_IN = {30: "what wakes pods in 1.30: the rules of 1.31 are taken"}
-FIRST_HINTS = dict.fromkeys((30, 31), "the first queueing hints, an option: those of 1.32 are taken")
-"""Minor version -> what of it is not replayed, and what is told instead; with queueing hints, and without."""
+OPTIONS = {
+    QUEUEING_HINTS: dict.fromkeys((30, 31), "the first queueing hints, an option: those of 1.32 are taken"),
+    RESIZES: {30: "what pods that shrink wake, an option: nothing is told of it"},
+}
+"""Feature gate -> minor version -> what of it is not replayed, and what is told instead."""
 
 
 class Refused(NamedTuple):
@@ -121,8 +124,8 @@ def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
     """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
     affected = WHEN_SCHEDULABLE if refused.queue == NONE else WHEN_WOKEN
     fields = said(unknown_kinds(refused.unknown, affected))
-    others = FIRST_HINTS if scheduler.gates.enabled(QUEUEING_HINTS) else STANDS_IN
-    other = [text for minor, text in others.items() if minor == scheduler.gates.minor]
+    gates = scheduler.gates
+    other = [of[gates.minor] for gate, of in OPTIONS.items() if gates.minor in of and gates.enabled(gate)]
     fields["undecided"] |= bool(other)
     return {"not_replayed": (*not_replayed(scheduler, refused.framework), *other), **fields}
 
@@ -144,9 +147,7 @@ def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tu
         answers = hints(registrations, rejectors, info, each, view)
         events.append(EventReport(each.event.label, each.event.resource, {p: str(h) for p, h in answers.items()}))
         if after == UNSCHEDULABLE and hears(registrations, info, each, gate):
-            found = strategy(rejectors, answers)
-            if not registrations.hinted:
-                found = strategy_without_hints(rejectors, info, each, view, answers)
+            found = strategy(registrations, rejectors, info, each, view, said=answers)
             after = _moved(refused, info, found, view)
     return tuple(events), after
 

@@ -176,10 +176,78 @@ def test_without_hints(event: Json, moved: bool) -> None:
 
 
 def test_what_was_not_read_of_old_versions_is_told() -> None:
-    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.30")
+    assert not woken(added(NODE_FOR_IT), node(), LARGE, version="1.30")["undecided"]
+    resizes = {"InPlacePodVerticalScaling": True}
+    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.30", gates=resizes)
     assert found["undecided"]
-    assert found["notReplayed"] == ["what wakes pods in 1.30: the rules of 1.31 are taken"]
+    assert found["notReplayed"] == ["what pods that shrink wake, an option: nothing is told of it"]
+    assert not woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates=resizes)["undecided"]
     assert woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates={"SchedulerQueueingHints": True})["undecided"]
+
+
+LABELS = [
+    ("a node comes", added(node("n2")), ["NodeAdd"], ["NodeAdd"]),
+    ("a node goes", deleted(node()), [], ["NodeDelete"]),
+    (
+        "it is uncordoned",
+        updated(node(unschedulable=True), node()),
+        ["NodeSpecUnschedulableChange"],
+        ["NodeUpdateNodeTaint"],
+    ),
+    (
+        "taints",
+        updated(node(taints=[{"key": "a", "effect": "NoSchedule"}]), node()),
+        ["NodeTaintChange"],
+        ["NodeUpdateNodeTaint"],
+    ),
+    ("room", updated(node(cpu="1"), node(cpu="2")), ["NodeAllocatableChange"], ["NodeUpdateNodeAllocatable"]),
+    ("labels", updated(node(), node(labels={"a": "b"})), ["NodeLabelChange"], ["NodeUpdateNodeLabel"]),
+    ("a pod comes", added(pod("r", nodeName="n1")), ["AssignedPodAdd"], ["AssignedPodAdd"]),
+    (
+        "a pod's labels",
+        updated(pod("r", nodeName="n1"), pod("r", {"a": "b"}, nodeName="n1")),
+        ["PodLabelChange"],
+        ["AssignedPodUpdatePodLabel"],
+    ),
+    (
+        "its own labels",
+        updated(pod(cpu="2"), pod("p", {"a": "b"}, cpu="2")),
+        ["PodUpdate"],
+        ["UnschedulablePodUpdatePodLabel"],
+    ),
+    ("a volume", added({"kind": "PersistentVolume", "metadata": {"name": "v"}}), ["PvAdd"], ["PersistentVolumeAdd"]),
+    (
+        "a class",
+        added({"kind": "StorageClass", "metadata": {"name": "c"}, "volumeBindingMode": "WaitForFirstConsumer"}),
+        ["StorageClassAdd"],
+        ["storage.k8s.io/StorageClassAdd"],
+    ),
+]
+"""Event, its labels in framework/events.go and eventhandlers.go of v1.31, and in v1.32."""
+
+
+@pytest.mark.parametrize(("event", "older", "newer"), [case[1:] for case in LABELS], ids=[c[0] for c in LABELS])
+def test_labels(event: Json, older: list[str], newer: list[str]) -> None:
+    for version, labels in (("1.31", older), ("1.32", newer)):
+        found = woken(event, node(), pod(cpu="2"), version=version)
+        assert [each["event"] for each in found["events"]] == labels
+
+
+def test_before_1_31_updates_of_pods_are_all_alike() -> None:
+    event = updated(pod("r", nodeName="n1"), pod("r", {"a": "b"}, nodeName="n1"))
+    found = woken(event, node(), pod(cpu="2"), version="1.30")
+    assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]
+
+
+@pytest.mark.parametrize(("version", "moved"), [("1.30", False), ("1.31", True)])
+def test_pods_that_come_reach_those_that_spread(version: str, moved: bool) -> None:
+    """In 1.30 only those whose affinity they match."""
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    spread["labelSelector"] = {"matchLabels": {"app": "p"}}
+    waiting = pod("p", {"app": "p"}, topologySpreadConstraints=[spread])
+    found = woken(added(pod("r", {"app": "p"}, nodeName="n1")), node(), waiting, version=version)
+    assert found["unschedulablePlugins"] == ["PodTopologySpread"]
+    assert found["moved"] == moved
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,40 @@ def test_before_hints(plugin: str, asked: list[str]) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.31")
     found = Scheduler(cluster).registrations("default-scheduler").by_plugin
     assert sorted(map(written, found[plugin])) == asked
+
+
+EVERY_POD_UPDATE = "Pod: Add, Delete, Update (always Queue)"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "asked"),
+    [
+        ("InterPodAffinity", [NODE_LABELS, EVERY_POD_UPDATE]),
+        ("PodTopologySpread", ["Node: Add, Delete, UpdateNodeLabel, UpdateNodeTaint (always Queue)", EVERY_POD_UPDATE]),
+        ("NodeResourcesFit", [BROAD, "Pod: Delete (always Queue)"]),
+        (
+            "VolumeRestrictions",
+            [
+                "Node: Add (always Queue)",
+                TAINT,
+                "PersistentVolumeClaim: Add, Update (always Queue)",
+                "Pod: Delete (always Queue)",
+            ],
+        ),
+        (
+            "VolumeZone",
+            [
+                NODE_LABELS,
+                "PersistentVolume: Add, Update (always Queue)",
+                "PersistentVolumeClaim: Add (always Queue)",
+                "storage.k8s.io/StorageClass: Add (always Queue)",
+            ],
+        ),
+        ("SchedulingGates", []),
+    ],
+)
+def test_the_oldest(plugin: str, asked: list[str]) -> None:
+    """By EventsToRegister of v1.30.10; hints are off by default."""
+    cluster = kschedctl.Cluster.from_objects([], kube_version="1.30")
+    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    assert sorted(map(written, found[plugin])) == asked

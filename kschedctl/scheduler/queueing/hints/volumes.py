@@ -28,6 +28,7 @@ ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 HINTS_AT_DRIVERS = ByVersion(
     "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))
 )
+HEARS_OF_BOUND_CLAIMS = ByVersion("whether VolumeZone asks for changed claims too", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
@@ -97,7 +98,8 @@ def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """What VolumeZone asks for."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, after_storage_class_added)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, after_named_claim)
+    of_claims = ADD_OR_UPDATE if HEARS_OF_BOUND_CLAIMS.at(gates.release) else ActionType.ADD
+    yield ClusterEventWithHint("PersistentVolumeClaim", of_claims, after_named_claim)
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, after_volume_change)
 
 
