@@ -50,6 +50,8 @@ def permit_refusal(framework: FrameworkLike, info: PodInfo, view: Fork, row: int
 
     Raises PluginError.
     """
+    if not framework.at("permit"):
+        return ""
     status = run_permit(framework, info, view, row).status
     if status.code is Code.ERROR:
         raise PluginError(", ".join(status.reasons))

@@ -62,6 +62,7 @@ class Framework:
         }
         self.enabled = sorted(enabled)
         self._less: dict[frozenset[str], Framework] = {}
+        self._at: dict[str, list[Plugin]] = {}
         unmade = enabled - self.plugins.keys()
         missing = [name for name in unmade if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
         self.missing = sorted([*missing, *self._missing_points()])
@@ -78,29 +79,37 @@ class Framework:
         if not names:
             return self
         if names not in self._less:
-            less = self._less[names] = copy(self)
+            less = self._less[names] = self._copy()
             less.plugins = {name: plugin for name, plugin in self.plugins.items() if name not in names}
         return self._less[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
         """The same with another plugin of that name."""
-        other = copy(self)
+        other = self._copy()
         other.plugins = {**self.plugins, plugin.name: plugin}
-        other._less = {}
         return other
 
     def unasked(self) -> Framework:
         """The same, for cycles that upstream never runs: no extender is asked in them."""
         if all(extender.call is None for extender in self.extenders):
             return self
-        other = copy(self)
+        other = self._copy()
         other.extenders = tuple(HTTPExtender(each.settings, each.document) for each in self.extenders)
-        other._less = {}
+        return other
+
+    def _copy(self) -> Framework:
+        """One that is to become another."""
+        other = copy(self)
+        other._less, other._at = {}, {}
         return other
 
     def at(self, point: str) -> list[Plugin]:
-        """The plugins of an extension point in order."""
-        return [self.plugins[name] for name in self.profile.plugins[point] if name in self.plugins]
+        """The plugins of an extension point in order; not to be changed."""
+        found = self._at.get(point)
+        if found is None:
+            named = self.profile.plugins[point]
+            found = self._at[point] = [self.plugins[name] for name in named if name in self.plugins]
+        return found
 
     @property
     def refusing_plugins(self) -> tuple[Plugin, ...]:
@@ -185,6 +194,8 @@ class Scheduler:
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
+        if not (framework.extenders or view.objects.gaps):
+            return framework, ()
         found = tuple(dict.fromkeys(lean for each in framework.extenders for lean in each.leans(info.pod)))
         if not view.objects.gaps:
             return framework, found

@@ -13,6 +13,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Choice, Placements
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.settling import pending
 
 SHARES = 4
@@ -79,9 +80,9 @@ def test_where_nothing_moves_nobody_is_tried_again() -> None:
 def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody is preempted, and equal nodes are taken by name. Afterwards five minutes may help others."""
 
-    def by_name(self: Placements, best: Rows, feasible: int, before: Any) -> Choice | None:
+    def by_name(self: Placements, info: PodInfo, best: Rows, feasible: int, before: Any) -> Choice | None:
         rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)
-        return Choice(rows[0], best, feasible, before) if feasible else None
+        return Choice(info, rows[0], best, feasible, before) if feasible else None
 
     monkeypatch.setattr(Placements, "_pick", by_name)
     cases = [json.loads(line) for line in family_lines("over_time/run")]

@@ -41,8 +41,9 @@ MAX_ALTERNATIVES = 8
 class DeviceVerdict(NamedTuple):
     """What Filter says of a node, and the devices when it passes.
 
-    ``searched`` where devices were looked for, on the node of ``row``; ``expression`` is the CEL selector that failed.
-    ``settled``: it was said before any claim was looked at.
+    ``searched`` where devices were looked for; ``places``: where those found are among all devices of the node, also of
+    another that is alike for the search. ``expression`` is the CEL selector that failed. ``settled``: it was said
+    before any claim was looked at.
     """
 
     code: Code = Code.SUCCESS
@@ -51,7 +52,7 @@ class DeviceVerdict(NamedTuple):
     searched: bool = False
     expression: str = ""
     settled: bool = False
-    row: int = -1
+    places: tuple[tuple[int, ...], ...] = ()
 
 
 NOTHING_TO_DO = DeviceVerdict(settled=True)
@@ -136,21 +137,12 @@ class Evaluation:
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
-        allocation = self._as_on(row, outcome) if outcome.allocation else ()
+        devices = self.inventory.visible.devices_of(row)
         name, features = self.inventory.nodes.names[row], self.inventory.features
-        return [allocation_result(results, name, features) for results in allocation]
-
-    def _as_on(self, row: int, outcome: DeviceVerdict) -> Allocation:
-        """The devices that were found on a node that is alike for the search, as they are on another."""
-        if row == outcome.row:
-            return outcome.allocation or ()
-        there, here = self.inventory.visible.devices_of(outcome.row), self.inventory.visible.devices_of(row)
-        return tuple(
-            [
-                tuple([Result(r.request, here[there.index(r.device)], r.consumed, r.shared) for r in results])
-                for results in outcome.allocation or ()
-            ]
-        )
+        return [
+            allocation_result(results, [devices[place] for place in places], name, features)
+            for results, places in zip(outcome.allocation or (), outcome.places, strict=True)
+        ]
 
     def scores(self, rows: Rows) -> Scores:
         """(F,): the earlier the alternatives that were chosen, the higher."""
@@ -216,7 +208,9 @@ class Evaluation:
             return DeviceVerdict(Code.ERROR, f"node {name}: timed out trying to allocate devices", searched=True)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
-        return DeviceVerdict(allocation=allocation, searched=True, row=row)
+        there = self.inventory.visible.devices_of(row)
+        places = tuple([tuple([there.index(result.device) for result in results]) for results in allocation])
+        return DeviceVerdict(allocation=allocation, searched=True, places=places)
 
     def _from_devices(self, row: int) -> tuple[str, ...]:
         """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""
@@ -265,6 +259,7 @@ class NodeAnswers:
         self.outcomes = [NOTHING_TO_ALLOCATE] * len(example.inventory.nodes)
         self._known: dict[object, DeviceVerdict] = {}
         self._refused: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
+        self._refusals: list[tuple[Bools, DeviceVerdict]] | None = None
         self._seen = len(example.inventory.changed)
         self._ask(range(len(self.outcomes)))
 
@@ -279,8 +274,10 @@ class NodeAnswers:
 
     def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
         """The distinct refusals and the nodes (N,) that each is about."""
-        found = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
-        return sorted(found, key=lambda refusal: int(refusal[0].argmax()))
+        if self._refusals is None:
+            found = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
+            self._refusals = sorted(found, key=lambda refusal: int(refusal[0].argmax()))
+        return self._refusals
 
     def _ask(self, rows: Iterable[int]) -> None:
         for row in rows:
@@ -293,6 +290,9 @@ class NodeAnswers:
 
     def _say(self, row: int, outcome: DeviceVerdict) -> None:
         before, self.outcomes[row] = self.outcomes[row], outcome
+        if before.code is outcome.code is Code.SUCCESS:
+            return
+        self._refusals = None
         self.failing |= outcome.code is Code.ERROR
         if before.code is not Code.SUCCESS:
             self._refused[before.code, before.reason][0][row] = False

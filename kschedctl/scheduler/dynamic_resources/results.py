@@ -5,6 +5,7 @@ Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from kschedctl.api.objects import (
@@ -17,17 +18,20 @@ from kschedctl.api.objects import (
 )
 from kschedctl.scheduler.dynamic_resources.allocator import Result
 from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
 
 
-def allocation_result(results: tuple[Result, ...], node: str, features: Features) -> AllocationResult:
-    """One claim's allocation on a node; its shares carry no ID yet."""
-    devices = DeviceAllocationResult(tuple([_device(result, features) for result in results]))
-    return AllocationResult(devices, _node_selector(results, node))
+def allocation_result(
+    results: Sequence[Result], devices: Sequence[PooledDevice], node: str, features: Features
+) -> AllocationResult:
+    """One claim's allocation on a node: of each result the device there; its shares carry no ID yet."""
+    found = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
+    return AllocationResult(DeviceAllocationResult(tuple(found)), _node_selector(devices, node))
 
 
-def _device(result: Result, features: Features) -> DeviceRequestAllocationResult:
-    driver, pool, name = result.device.id
-    device, request = result.device.device, result.request
+def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceRequestAllocationResult:
+    driver, pool, name = pooled.id
+    device, request = pooled.device, result.request
     conditions = features.binding_conditions
     return DeviceRequestAllocationResult(
         request=request.full_name,
@@ -42,12 +46,12 @@ def _device(result: Result, features: Features) -> DeviceRequestAllocationResult
     )
 
 
-def _node_selector(results: tuple[Result, ...], node: str) -> NodeSelector | None:
+def _node_selector(devices: Iterable[PooledDevice], node: str) -> NodeSelector | None:
     """The node itself when a device is local to it, else what all the devices demand of nodes, None for any node."""
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
-    for result in results:
-        spec, device = result.device.slice.spec, result.device.device
+    for pooled in devices:
+        spec, device = pooled.slice.spec, pooled.device
         holder = device if spec.per_device_node_selection else spec
         if holder.node_name is not None or device.binds_to_node:
             return _itself(node)

@@ -165,7 +165,7 @@ class HTTPExtender:
 
 def asks(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
     """Whether one of them is asked about the pod."""
-    return any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
+    return bool(extenders) and any(each.call is not None and each.is_interested(pod) for each in extenders)
 
 
 def _believed(documents: Sequence[Mapping[str, Any]], nodes: NodeColumns) -> Offered:

@@ -33,9 +33,10 @@ MADE_UP = "the best node is one that an extender made up: kube-scheduler binds t
 class Choice(NamedTuple):
     """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit.
 
-    ``before``: by plugin, what the PreFilters that read claims said of the pod.
+    ``info`` is what it asks for; ``before``: by plugin, what the PreFilters that read claims said of it.
     """
 
+    info: PodInfo
     row: Row
     tied: Rows
     feasible: int
@@ -56,6 +57,7 @@ class Placements:
         self._locals: dict[tuple[int, int, bool], LocalScores] = {}
         self._again: dict[int, PodInfo] = {}
         self._backed: dict[int | None, bool] = {}
+        self._uses_claims: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
         self._asked: tuple[int, int, Cycle] | None = None
         self.unheard: dict[Unknown, None] = {}
@@ -72,7 +74,7 @@ class Placements:
             alike = self._alike_pods(framework, info, number)
             nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
             tied, feasible = alike.rank(info, self.sampling, nominated)
-            return self._pick(tied, feasible, alike.before)
+            return self._pick(info, tied, feasible, alike.before)
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
@@ -83,6 +85,8 @@ class Placements:
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         if asks(framework.extenders, info.pod):
             return (position,)
+        if not self._claiming(info):
+            return number
         try:
             claims = self._alike_pods(framework, info, number).claims
             like = claims and claims.likeness(info)
@@ -141,9 +145,15 @@ class Placements:
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
             make_room(self._alike, ALIKE_KEPT)
-            local, claiming = self._local(framework, info, number), uses_claims(info, self.view)
-            alike = self._alike[key] = AlikePods(framework, info, local, claiming)
+            local = self._local(framework, info, number)
+            alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info))
         return alike
+
+    def _claiming(self, info: PodInfo) -> bool:
+        found = self._uses_claims.get(info.alike)
+        if found is None:
+            found = self._uses_claims[info.alike] = uses_claims(info, self.view)
+        return found
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])
@@ -158,7 +168,8 @@ class Placements:
         cycle = self._own_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)
-        return self._pick(cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
+        info = self.arriving(position)
+        return self._pick(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
     def _own_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
         """The cycle in which a pod is placed, kept where extenders were asked."""
@@ -168,10 +179,10 @@ class Placements:
             self.unheard.update(cycle.consultation.unknown)
         return cycle
 
-    def _pick(self, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
+    def _pick(self, info: PodInfo, best: Rows, feasible: int, before: Mapping[str, PreFilterResult]) -> Choice | None:
         if not feasible:
             return None
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
         if row == NO_ROW:
             raise PluginError(MADE_UP)
-        return Choice(Row(row), best, feasible, before)
+        return Choice(info, Row(row), best, feasible, before)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import (
     Code,
     PluginError,
-    PreEnqueuePlugin,
     PreFilterResult,
     ReservePlugin,
-    offers,
 )
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
@@ -35,6 +34,7 @@ from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey
@@ -90,13 +90,12 @@ class Simulation:
         self._failed: dict[Hashable, Rejectors | None] = {}
         self._failed_at = -1
         self._queue: QueuedPods | None = None
-        self._gates: dict[int, list[PreEnqueuePlugin]] = {}
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
+        self.profiles = ServingProfiles(scheduler, self.placements)
         self.unknown: dict[Unknown, None] = self.placements.unheard
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
         self._lowest_priority = int(self.view.pods.priority.min(initial=0))
-        self._frameworks: dict[int, Framework | None] = {}
         self.gangs = Gangs(scheduler, self.placements, self.bind)
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
@@ -106,6 +105,7 @@ class Simulation:
         """
         return self.explained(self.schedule(positions))
 
+    @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """The same without the reasons of those that fit nowhere, which cost more than all the rest."""
         found: list[Outcome] = []
@@ -205,12 +205,12 @@ class Simulation:
         return self._attempt_alone(position)
 
     def _attempt_alone(self, position: Position) -> Outcome | None:
-        settled = self._settled(position)
-        if settled is not None:
-            return settled
-        if self._failures and self._likeness(position) in self._failures:
+        framework, failures = self.framework(position), self._failures
+        if failures and framework and self.placements.likeness(framework, position) in failures:
             return None
-        framework = self._framework(position)
+        settled = self._settled(position, framework)
+        if settled is not None or framework is None:
+            return settled
         try:
             found = self._place(framework, position) or self._preempt(framework, position)
         except PluginError as error:
@@ -221,7 +221,7 @@ class Simulation:
 
     def attempt_group(self, members: Sequence[Position]) -> list[Outcome]:
         """The pods of one group that wait, together, with preemption; of those that wait on there is no outcome."""
-        settled = {position: self._settled(position) for position in members}
+        settled = {position: self._settled(position, self.framework(position)) for position in members}
         found = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
@@ -295,7 +295,7 @@ class Simulation:
 
     def framework(self, position: Position) -> Framework | None:
         """The profile that serves a pod."""
-        return self._framework_of(int(self.view.pods.info[position]))
+        return self.profiles.of(int(self.view.pods.info[position]))
 
     def _framework(self, position: Position) -> Framework:
         framework = self.framework(position)
@@ -303,40 +303,20 @@ class Simulation:
             raise KeyError(position)
         return framework
 
-    def _framework_of(self, number: int) -> Framework | None:
-        """The profile for the pods of an info; what that leans on and is not known is kept."""
-        if number not in self._frameworks:
-            info = self.placements.incoming(number)
-            self._frameworks[number], unknown = self.scheduler.framework_for(info, self.view)
-            self.unknown.update(dict.fromkeys(unknown))
-        return self._frameworks[number]
-
-    def _settled(self, position: Position) -> Outcome | None:
+    def _settled(self, position: Position, framework: Framework | None) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""
-        number = int(self.view.pods.info[position])
-        info = self.placements.incoming(number)
-        framework = self._framework_of(number)
+        info = self.placements.incoming(int(self.view.pods.info[position]))
         if framework is None:
-            known = ", ".join(self.scheduler.configuration.profiles)
-            text = f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
-            return Outcome(position, NOT_RESPONSIBLE, message=text)
-        for plugin in self._pre_enqueue(framework):
-            status = plugin.pre_enqueue(info, self.view)
-            if status.rejected:
-                return Outcome(position, GATED, message=", ".join(status.reasons))
-        return None
-
-    def _pre_enqueue(self, framework: Framework) -> list[PreEnqueuePlugin]:
-        if id(framework) not in self._gates:
-            self._gates[id(framework)] = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
-        return self._gates[id(framework)]
+            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
+        gated = self.profiles.gated(framework, info)
+        return Outcome(position, GATED, message=gated) if gated else None
 
     def _place(self, framework: Framework, position: Position) -> Outcome | None:
         """Put it on the best of the nodes that fit. Raises PluginError."""
         choice = self.placements.choose(framework, position)
         if choice is None:
             return None
-        if refusal := permit_refusal(framework, self.placements.arriving(position), self.view, choice.row):
+        if refusal := permit_refusal(framework, choice.info, self.view, choice.row):
             return Outcome(position, UNSCHEDULABLE, message=refusal)
         if self._queue and self._queue.tried:
             self._queue.before((position,), (), self.rejectors)

@@ -69,7 +69,7 @@ def absent(error):
 
 
 def plain(found, node, features):
-    results = [allocation_result(results, node, features) for results in found or ()]
+    results = [allocation_result(results, [r.device for r in results], node, features) for results in found or ()]
     return [without_ids(json.loads(msgspec.json.encode(result))) for result in results]
 
 
