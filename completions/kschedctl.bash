@@ -11,7 +11,7 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|remedies|wakes|lint|audit|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion|help) command=$word; break ;;
+        explain|remedies|wakes|lint|audit|latency|snapshot|config|simulate|capacity|drain|failures|whatif|demo|version|versions|completion|help) command=$word; break ;;
         esac
     done
     case $command/$previous in
@@ -22,8 +22,8 @@ _kschedctl() {
         explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|audit/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
         explain/--kube-version|remedies/--kube-version|wakes/--kube-version|lint/--kube-version|audit/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
         explain/--snapshot|remedies/--snapshot|wakes/--snapshot|lint/--snapshot|audit/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|audit/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--context|remedies/--context|wakes/--context|lint/--context|audit/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|version/--context) _kschedctl_names contexts; return ;;
+        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|audit/--kubeconfig|latency/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--context|remedies/--context|wakes/--context|lint/--context|audit/--context|latency/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|version/--context) _kschedctl_names contexts; return ;;
         explain/--cluster|remedies/--cluster|wakes/--cluster|lint/--cluster|audit/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|version/--cluster) _kschedctl_names clusters; return ;;
         explain/--user|remedies/--user|wakes/--user|lint/--user|audit/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|version/--user) _kschedctl_names users; return ;;
         explain/--as|remedies/--as|wakes/--as|lint/--as|audit/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|version/--as) COMPREPLY=(); return ;;
@@ -33,7 +33,7 @@ _kschedctl() {
         explain/-l|explain/--selector|remedies/-l|remedies/--selector|wakes/-l|wakes/--selector|lint/-l|lint/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
-        explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|latency/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders|remedies/--record-extenders|simulate/--record-extenders|capacity/--record-extenders|drain/--record-extenders|failures/--record-extenders|whatif/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|remedies/--extender-answers|simulate/--extender-answers|capacity/--extender-answers|drain/--extender-answers|failures/--extender-answers|whatif/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
@@ -57,10 +57,17 @@ _kschedctl() {
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
-        audit/--section) COMPREPLY=(); return ;;
+        audit/--section) COMPREPLY=($(compgen -W 'pending latency' -- "$current")); return ;;
         audit/--now) COMPREPLY=(); return ;;
-        audit/-o|audit/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
-        audit/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
+        audit/-o|audit/--output|latency/-o|latency/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
+        audit/--fail-on|latency/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
+        audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        audit/--prometheus|latency/--prometheus) COMPREPLY=(); return ;;
+        audit/--prometheus-labels|latency/--prometheus-labels) COMPREPLY=(); return ;;
+        audit/--window|latency/--window) COMPREPLY=(); return ;;
+        audit/--target|latency/--target) COMPREPLY=(); return ;;
+        audit/--metrics-token-file|latency/--metrics-token-file) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        audit/--metrics-ca-file|latency/--metrics-ca-file) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
@@ -84,8 +91,10 @@ _kschedctl() {
         wakes/*) _kschedctl_names pods; return ;;
         lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --profile --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        audit/-*) words='--section --now -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on' ;;
+        audit/-*) words='--section --now -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure' ;;
         audit/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
+        latency/-*) words='--kubeconfig --context --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure -o --output --color -v --verbose -q --quiet --fail-on' ;;
+        latency/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         snapshot/-*) words='-o --output --anonymize --mapping -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --color -v --verbose -q --quiet -o --output --color' ;;
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
@@ -110,7 +119,7 @@ _kschedctl() {
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
         help/-*) words='' ;;
         help/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        *) words='explain remedies wakes lint audit snapshot config simulate capacity drain failures whatif demo version versions completion help --help --version' ;;
+        *) words='explain remedies wakes lint audit latency snapshot config simulate capacity drain failures whatif demo version versions completion help --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.section import Section, findings_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 
-AnySection = PendingSection
+AnySection = PendingSection | LatencySection
 """The sections that an audit may have, told apart by their ``name``: a union of them."""
 
 
@@ -16,7 +17,7 @@ class Audit(Document, frozen=True, kw_only=True):
 
     ``state``: findings as soon as a section has some, sound only where every section is; ``undecided``: what was not
     read could change that of a section. ``at``: the time of the cluster, empty where that is not known, and then
-    nothing is said of ages.
+    nothing is said of ages. ``not_asked``: the sections that need something that was not given, and what that is.
     """
 
     headline: str
@@ -27,6 +28,7 @@ class Audit(Document, frozen=True, kw_only=True):
     pods: int = 0
     kube_version: str = ""
     undecided: bool = False
+    not_asked: dict[str, str] = {}
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"

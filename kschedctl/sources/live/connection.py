@@ -76,8 +76,8 @@ def connect(access: Access) -> Connection:
     return Connection(server, found.context, found.namespace)
 
 
-def seconds_of(duration: str) -> float:
-    """A duration as kubectl takes it, 0 for no limit. Raises UsageError.
+def seconds_of(duration: str, option: str = "--request-timeout") -> float:
+    """A duration as kubectl takes it, 0 for no limit. Raises UsageError that names the option.
 
     >>> seconds_of("1m30s"), seconds_of("45"), seconds_of("0")
     (90.0, 45.0, 0.0)
@@ -85,7 +85,7 @@ def seconds_of(duration: str) -> float:
     if duration.isdecimal():
         return float(duration)
     if not re.fullmatch(f"({_DURATION.pattern})+", duration):
-        raise UsageError(f'"{duration}" is no duration', where="--request-timeout", hint="as 30s or 1m")
+        raise UsageError(f'"{duration}" is no duration', where=option, hint="as 30s or 1m")
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 

@@ -13,16 +13,23 @@ from kschedctl.reports.audit.audit import AnySection, Audit
 from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS
 from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.pending import pending_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
+    "latency": latency_section,
 }
+NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
+    "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),
+}
+"""Of sections that lean on more than the cluster: what they need, and whether it is there. Else they are not asked."""
 
 
 def audit(ground: Ground, names: Sequence[str] = ()) -> Audit:
-    """The sections of these names, all of them without any; in the order of SECTIONS."""
-    wanted = [name for name in SECTIONS if name in names or not names]
+    """The sections of these names, without any all that have what they need; in the order of SECTIONS."""
+    not_asked = {} if names else {name: what for name, (what, there) in NEEDED.items() if not there(ground)}
+    wanted = [name for name in SECTIONS if name in names or not (names or name in not_asked)]
     done, sections = ground.progress.begin("Auditing", len(wanted)), []
     for name in wanted:
         sections.append(SECTIONS[name](ground))
@@ -36,6 +43,7 @@ def audit(ground: Ground, names: Sequence[str] = ()) -> Audit:
         pods=len(ground.cluster.pods),
         kube_version=ground.cluster.kube_version,
         undecided=any(section.undecided for section in sections),
+        not_asked=not_asked,
     )
 
 

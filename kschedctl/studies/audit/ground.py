@@ -12,6 +12,8 @@ from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.replay import ReplayedPods, replayed
 from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.latency.measured import Measured
+from kschedctl.studies.latency.verdicts import LatencyLimits
 from kschedctl.studies.parallel import UNSEEN, Progress
 
 
@@ -26,17 +28,20 @@ class Thresholds:
     five minutes, and runs twice a minute; then they back off for ten seconds at most."""
     overdue_seconds: int = 60
     """What leaves is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
+    latency: LatencyLimits = field(default_factory=LatencyLimits)
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
     """``now``: the RFC 3339 time of the cluster; empty where that is not known, and then no section claims anything
-    about ages. ``earlier``: the same cluster at an earlier time, where that is given."""
+    about ages. ``earlier``: the same cluster at an earlier time, ``measured``: what kube-scheduler's own metrics say,
+    where these are given."""
 
     scheduler: Scheduler
     now: str = ""
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
+    measured: Measured | None = None
     progress: Progress = UNSEEN
 
     @property

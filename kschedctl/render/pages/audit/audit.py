@@ -17,5 +17,7 @@ def audit_page(report: Audit, style: Style) -> Page:
         (paragraph(Marked(report.headline, STATES[report.state])),),
         (paragraph(Marked(f"{checked}, {f'at {report.at}' if report.at else 'at no known time'}", Tone.FAINT)), *table),
     ]
+    not_asked = "; ".join(f"{name} needs {what}" for name, what in report.not_asked.items())
+    page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     page += [(Heading(each.title), *blocks) for each in report.sections if (blocks := blocks_of(each, style))]
     return tuple(block for part in page for block in part)

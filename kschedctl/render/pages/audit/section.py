@@ -18,6 +18,7 @@ from kschedctl.render.page import (
     first_rows,
     paragraph,
 )
+from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import Section
@@ -28,6 +29,7 @@ STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
 SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
+    "latency": latency_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 

@@ -1,0 +1,116 @@
+"""What an audit tells of the scheduler's metrics: the verdicts, where the time goes, and with -o wide all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kschedctl.render.page import (
+    Block,
+    Cell,
+    Column,
+    Marked,
+    Page,
+    Style,
+    Table,
+    Tone,
+    first_rows,
+    paragraph,
+    section,
+)
+from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict, Number, Timing
+
+TONES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
+PLUGINS_SHOWN = 5
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+QUANTILES = ("p50", "p90", "p99")
+
+
+def latency_blocks(report: LatencySection, style: Style) -> Page:
+    """The verdicts first; tables of figures after them."""
+    return (
+        _about(report),
+        Table((Column("state", keep=True), Column("about"), Column("figures")), tuple(map(_verdict, report.verdicts))),
+        *_timings("Where attempts spend their time", report.extension_points, style),
+        *_timings("Plugins, by what they take in all", report.plugins, style, PLUGINS_SHOWN),
+        *(_more(report, style) if style.wide else ()),
+    )
+
+
+def _about(report: LatencySection) -> Block:
+    version = f"kube-scheduler {report.scheduler_version}, " if report.scheduler_version else ""
+    long = f" ({_seconds(report.seconds)})" if report.seconds is not None else ""
+    restarted = ", in which it restarted: since then" if report.restarted else ""
+    return paragraph(Marked(f"{version}{report.source}: {report.period}{long}{restarted}", Tone.FAINT))
+
+
+def _verdict(found: LatencyVerdict) -> tuple[Cell, ...]:
+    return Marked(found.state, TONES[found.state]), found.about, found.told
+
+
+def _timings(title: str, found: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
+    if not found:
+        return ()
+    shown, note = first_rows(found, style, limit)
+    labels = tuple(found[0].labels)
+    numbers = [Column(name, right=True) for name in ("count", "share", "mean", *QUANTILES)]
+    columns = (*(Column(label.replace("_", " "), keep=True) for label in labels), *numbers)
+    table = Table(columns, tuple(map(_timing, shown)), note)
+    return section(title, table.without_empty_columns())
+
+
+def _timing(each: Timing) -> tuple[Cell, ...]:
+    share = f"{each.share:.0%}" if each.share is not None else ""
+    quantiles = (("≥ " if name in each.at_least else "") + _seconds(getattr(each, name)) for name in QUANTILES)
+    return (*each.labels.values(), _count(each.count), share, _seconds(each.mean), *quantiles)
+
+
+def _more(report: LatencySection, style: Style) -> Page:
+    """All other figures."""
+    timings = {
+        "Attempts": report.attempts,
+        "Algorithm": report.algorithm,
+        "Waits on permit": report.permit_waits,
+        "API calls of the dispatcher": report.api_calls,
+        "Requests held back by the client": report.client_waits,
+        "Requests": report.client_requests,
+        "Pods from queue to bound": report.pod_scheduling_sli,
+        "Queueing hints": report.hints,
+    }
+    blocks = [block for title, found in timings.items() for block in _timings(title, found, style)]
+    numbers = {
+        "Results": report.results,
+        "Queues": report.queues,
+        "Cache": report.cache,
+        "Events in flight": report.in_flight_events,
+    }
+    blocks += [block for title, counts in numbers.items() for block in _numbers(title, counts)]
+    if report.missing:
+        rows = tuple(report.missing.items())
+        blocks += section("Not in it", Table((Column("metric", keep=True), Column("why")), rows))
+    return tuple(blocks)
+
+
+def _numbers(title: str, found: Iterable[Number]) -> Page:
+    rows = tuple((*each.labels.values(), _count(each.count), _rate(each.per_second)) for each in found)
+    if not rows:
+        return ()
+    labels = tuple(Column(label) for each in list(found)[:1] for label in each.labels)
+    columns = (*labels, Column("count", right=True), Column("per second", right=True))
+    return section(title, Table(columns, rows).without_empty_columns())
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2g}"
+
+
+def _seconds(value: float | None) -> str:
+    """Three digits in a unit that suits; empty where it is not known."""
+    if value is None:
+        return ""
+    unit, name = next((each for each in UNITS if abs(value) >= each[0]), UNITS[-1])
+    scaled = value / unit
+    return f"{scaled:,.0f} {name}" if scaled >= 1000 else f"{scaled:.3g} {name}"

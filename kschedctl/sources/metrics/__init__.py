@@ -1,0 +1,1 @@
+"""kube-scheduler's metrics: from /metrics, a saved text of it, or Prometheus."""

@@ -1,0 +1,57 @@
+"""Metrics from where the user says: a URL of a /metrics, a saved text of one, two of them, or Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
+from kschedctl.sources.files import open_file, shown
+from kschedctl.sources.metrics.http import MetricsAccess
+from kschedctl.sources.metrics.text import MOST_BYTES, read_text
+from kschedctl.studies.latency.measured import Measured
+from kschedctl.studies.latency.samples import Exposition, between, since_start
+
+NOT_ITS_OWN = "no metric of kube-scheduler is in it"
+
+
+def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> Measured:
+    """One or two places, the older first. ``window``: how many seconds the two are apart, or to wait at a URL.
+
+    Raises InputError, ClusterError, UsageError.
+    """
+    if len(places) > 2:
+        raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
+    first = _exposition(places[0], access)
+    if len(places) == 2:
+        return _told(between(first, _exposition(places[1], access), None if window is None else float(window)))
+    if window is None:
+        return _told(since_start(first))
+    if not _is_url(places[0]):
+        raise UsageError("--window is of two readings, of a URL or of Prometheus", hint="--metrics OLD --metrics NEW")
+    time.sleep(window)
+    return _told(between(first, _exposition(places[0], access)))
+
+
+def _exposition(place: str, access: MetricsAccess) -> Exposition:
+    if not _is_url(place):
+        with open_file(place) as file:
+            body = file.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise InputError(f"more than {MOST_BYTES >> 20} MiB", where=shown(place))
+        return read_text(body, shown(place))
+    status, body = access.get(place)
+    if status != 200:
+        raise ClusterError(f"answers {status}", where=shown_url(place), hint="kube-scheduler's is at /metrics")
+    return read_text(body, shown_url(place), time.time())
+
+
+def _is_url(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+def _told(measured: Measured) -> Measured:
+    """Raises InputError where nothing in it is of kube-scheduler."""
+    if measured.empty:
+        raise InputError(NOT_ITS_OWN, where=measured.source, hint="want what kube-scheduler's /metrics says")
+    return measured

@@ -1,0 +1,130 @@
+"""What kube-scheduler's own metrics say: how long it takes, what waits, and what likely helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict
+from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, judged
+from kschedctl.studies.latency.catalogue import (
+    ALGORITHM,
+    API_CALLS,
+    ATTEMPTS,
+    CACHE,
+    FLUSHED,
+    HINTS,
+    IN_FLIGHT,
+    PERMIT,
+    PLUGINS,
+    POINTS,
+    PREEMPTIONS,
+    QUEUES,
+    REQUESTS,
+    RESULTS,
+    SLI,
+    THROTTLING,
+    VICTIMS,
+)
+from kschedctl.studies.latency.figures import durations, numbers, only
+from kschedctl.studies.latency.measured import Measured
+from kschedctl.studies.latency.rules import RULES
+from kschedctl.studies.latency.verdicts import LatencyLimits, Verdict, verdicts
+
+TITLE = "Latency"
+OBJECT = "Scheduler kube-scheduler"
+STANDBY = UnknownKind("Metric", "are of a scheduler that does not lead: it schedules nothing", VERDICT)
+NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given: --metrics or --prometheus", VERDICT)
+NO_ATTEMPTS = UnknownKind("Metric", "say of no attempt to schedule a pod", VERDICT)
+
+
+def latency_section(ground: Ground) -> LatencySection:
+    """The metrics that were given; without any nothing is known."""
+    if ground.measured is None:
+        return LatencySection(
+            title=TITLE, headline="Not asked: no metrics were given", **judged(RULES, (), (NOT_GIVEN,))
+        )
+    return measured_section(ground.measured, ground.thresholds.latency)
+
+
+def measured_section(measured: Measured, limits: LatencyLimits) -> LatencySection:
+    """What was measured, with a verdict about each thing."""
+    found = verdicts(measured, limits)
+    return LatencySection(
+        title=TITLE,
+        headline=_headline(measured, found),
+        source=measured.source,
+        scheduler_version=measured.version,
+        period=str(measured.period),
+        seconds=measured.seconds,
+        restarted=measured.restarted,
+        target=limits.target,
+        verdicts=tuple(map(_verdict, found)),
+        missing=measured.missing(),
+        **_durations(measured),
+        results=numbers(measured, RESULTS),
+        queues=numbers(measured, QUEUES),
+        in_flight_events=numbers(measured, IN_FLIGHT),
+        cache=numbers(measured, CACHE),
+        preemption_attempts=only(numbers(measured, PREEMPTIONS)),
+        preemption_victims=next(iter(durations(measured, VICTIMS)), None),
+        scheduled_after_flush=only(numbers(measured, FLUSHED)),
+        **judged(RULES, _findings(found) if measured.leads is not False else (), _unknown(measured)),
+    )
+
+
+def _durations(measured: Measured) -> dict[str, Any]:
+    metrics = {
+        "attempts": ATTEMPTS,
+        "algorithm": ALGORITHM,
+        "extension_points": POINTS,
+        "plugins": PLUGINS,
+        "permit_waits": PERMIT,
+        "api_calls": API_CALLS,
+        "client_waits": THROTTLING,
+        "client_requests": REQUESTS,
+        "pod_scheduling_sli": SLI,
+        "hints": HINTS,
+    }
+    return {field: durations(measured, metric) for field, metric in metrics.items()}
+
+
+def _unknown(measured: Measured) -> Iterator[UnknownKind]:
+    if measured.leads is False:
+        yield STANDBY
+    elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
+        yield NO_ATTEMPTS
+    if measured.unusable:
+        why = f"have {measured.unusable:,} values that are no counts and were left out: NaN, infinite or negative"
+        yield UnknownKind("Metric", why, VERDICT)
+
+
+def _findings(found: Sequence[Verdict]) -> Iterator[Finding]:
+    for each in found:
+        if each.rule is not None:
+            severity = each.severity or each.rule.severity
+            yield each.rule.finding(
+                OBJECT, f"{each.about}: {each.told}", each.lever, path=each.about, severity=severity
+            )
+
+
+def _verdict(found: Verdict) -> LatencyVerdict:
+    if found.rule is None:
+        return LatencyVerdict(about=found.about, state=SOUND if found.known else UNKNOWN, told=found.told)
+    state = FINDINGS if (found.severity or found.rule.severity) != NOTE else SOUND
+    return LatencyVerdict(about=found.about, state=state, told=found.told, lever=found.lever)
+
+
+def _headline(measured: Measured, found: Sequence[Verdict]) -> str:
+    if measured.leads is False:
+        return "This scheduler does not lead: it schedules nothing, ask the one that does"
+    attempts = [each for each in found if each.about.startswith("attempts")]
+    wrong = [each for each in found if each.rule is not None and (each.severity or each.rule.severity) != NOTE]
+    said = f"{attempts[0].about}: {attempts[0].told.partition(';')[0]}"
+    others = [each.about for each in wrong if each not in attempts[:1]]
+    also = f"; not well: {', '.join(dict.fromkeys(others))}" if others else ""
+    return said[:1].upper() + said[1:] + also

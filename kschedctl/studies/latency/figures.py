@@ -1,0 +1,73 @@
+"""The figures of what was measured: quantiles, shares and rates, as the report has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from kschedctl.reports.audit.latency import Number, Timing
+from kschedctl.studies.latency.catalogue import ATTEMPTS, METRICS, PERMIT, POINTS, Kind
+from kschedctl.studies.latency.histograms import Histogram
+from kschedctl.studies.latency.measured import Measured
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+BEFORE = (("PreEnqueue",),)
+"""What is no part of an attempt."""
+_METRICS = {metric.key: metric for metric in METRICS}
+
+
+def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
+    """Those in which something was observed, the most time first; shares of what is a part of attempts."""
+    whole = total_time(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
+    names = _METRICS[metric].labels
+    found = [
+        _timing(dict(zip(names, labels, strict=True)), histogram, None if labels[:1] in BEFORE else whole)
+        for labels, histogram in measured.of(metric).items()
+        if histogram.count > 0
+    ]
+    return tuple(sorted(found, key=lambda each: (-(each.mean or 0) * each.count, tuple(each.labels.values()))))
+
+
+def _timing(labels: dict[str, str], histogram: Histogram, whole: float | None) -> Timing:
+    values = {name: _known(histogram.quantile(q)) for name, q in QUANTILES.items()}
+    return Timing(
+        labels=labels,
+        count=histogram.count,
+        mean=_known(histogram.total / histogram.count),
+        at_least=tuple(name for name, q in QUANTILES.items() if histogram.at_least(q)),
+        share=_known(histogram.total / whole) if whole else None,
+        **values,
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
+    """By labels, in their order; rates of counters."""
+    described = _METRICS[metric]
+    seconds = measured.seconds if described.kind is Kind.COUNTER else None
+    return tuple(
+        Number(
+            labels=dict(zip(described.labels, labels, strict=True)),
+            count=count,
+            per_second=count / seconds if seconds else None,
+        )
+        for labels, count in sorted(measured.numbers.get(metric, {}).items())
+    )
+
+
+def only(found: Iterable[Number]) -> Number | None:
+    """Of a metric without labels."""
+    return next(iter(found), None)
+
+
+def total_time(measured: Measured, metric: str) -> float | None:
+    """The seconds of all observations together; None where nothing tells them."""
+    totals = [histogram.total for histogram in measured.of(metric).values()]
+    return _known(math.fsum(totals)) if totals and all(map(math.isfinite, totals)) else None
+
+
+def total_count(measured: Measured, metric: str) -> float:
+    return math.fsum(histogram.count for histogram in measured.of(metric).values())

@@ -1,0 +1,303 @@
+"""What the figures mean: for each thing that is measured whether it is well, and what likely helps where it is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kschedctl.studies.audit.rule import AuditRule
+from kschedctl.studies.latency import rules
+from kschedctl.studies.latency.catalogue import (
+    API_CALLS,
+    ATTEMPTS,
+    CACHE,
+    FLUSHED,
+    HINTS,
+    IN_FLIGHT,
+    PERMIT,
+    PLUGINS,
+    POINTS,
+    PREEMPTION_CALLS,
+    PREEMPTIONS,
+    QUEUES,
+    REQUESTS,
+    RESULTS,
+    SLI,
+    THROTTLING,
+    VICTIMS,
+)
+from kschedctl.studies.latency.figures import total_count, total_time
+from kschedctl.studies.latency.histograms import Histogram
+from kschedctl.studies.latency.levers import BINDING, PERMIT_WAIT, time_parts
+from kschedctl.studies.latency.measured import Measured
+from kschedctl.studies.latency.words import number_of, seconds_text
+
+SCHEDULED = "scheduled"
+
+
+@dataclass(frozen=True)
+class LatencyLimits:
+    """From where on a figure is a finding; times in seconds."""
+
+    target: float = 0.1
+    sli: float = 5.0
+    """The service level objective of pods' start is 5 s, without what they wait for capacity."""
+    backlog: float = 30.0
+    waiting: int = 100
+    """Fewer pods than these in a queue are told, and no finding."""
+    unschedulable_share: float = 0.1
+    assumed_share: float = 0.01
+    in_flight: int = 10_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``rule``: what is wrong by it, None where all is well; ``known``: there was something to tell it from."""
+
+    about: str
+    told: str
+    rule: AuditRule | None = None
+    lever: str = ""
+    known: bool = True
+    severity: str = ""
+
+
+def verdicts(measured: Measured, limits: LatencyLimits) -> tuple[Verdict, ...]:
+    """One or more for everything that is judged, in the order in which they are read."""
+    return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
+
+
+def _nothing(about: str, told: str = "nothing was counted") -> tuple[Verdict, ...]:
+    return (Verdict(about, told, known=False),)
+
+
+def _attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = {labels: histogram for labels, histogram in measured.of(ATTEMPTS).items() if histogram.count > 0}
+    if not found:
+        return _nothing("attempts")
+    return [
+        _attempt(measured, limits, f"attempts: {result}, {profile}", histogram)
+        for (result, profile), histogram in sorted(found.items(), key=lambda each: -each[1].count)
+    ]
+
+
+def _attempt(measured: Measured, limits: LatencyLimits, about: str, histogram: Histogram) -> Verdict:
+    told = quantiles_text(histogram)
+    above = _above(histogram, limits.target)
+    if not above:
+        return Verdict(about, told, known=above is not None)
+    parts = time_parts(measured)
+    why = f"; {parts[0].told()}" if parts else ""
+    lever = parts[0].lever() if parts else rules.ATTEMPTS.fix
+    severe = "error" if histogram.quantile(0.5) > limits.target else ""
+    return Verdict(about, f"{told}, target {seconds_text(limits.target)}{why}", rules.ATTEMPTS, lever, severity=severe)
+
+
+def _plugins(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    """The plugin that takes most time, and those of which a single call may be long."""
+    found = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
+    if not found:
+        return _nothing("plugins", "no cycle was timed: one in ten is")
+    slow = [labels for labels, histogram in found.items() if histogram.at_least(0.99)]
+    if not slow:
+        most = max(found, key=lambda labels: (found[labels].quantile(0.99), labels))
+        return (Verdict("plugins", f"the longest is {most[0]} at {most[1]}: {quantiles_text(found[most])}"),)
+    return [
+        Verdict(
+            f"plugin {plugin} at {point}",
+            quantiles_text(found[plugin, point]),
+            rules.PLUGIN,
+            f"see what {plugin} does at {point}: the pods that use it, and what it asks elsewhere",
+        )
+        for plugin, point in sorted(slow)
+    ]
+
+
+def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    points = {point: histogram for (point, _), histogram in measured.of(POINTS).items() if point in BINDING}
+    points |= {f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.of(PERMIT).items()}
+    points |= {f"API call {call}": histogram for (call, _), histogram in measured.of(API_CALLS).items()}
+    found = {point: histogram for point, histogram in points.items() if histogram.count > 0}
+    if not found:
+        return _nothing("binding", "nothing was bound")
+    slowest = max(found, key=lambda point: (_or_zero(found[point].quantile(0.99)), point))
+    histogram = found[slowest]
+    told = f"the longest is {slowest}: {quantiles_text(histogram)}"
+    above = _above(histogram, limits.target)
+    if not above:
+        return (Verdict("binding", told, known=above is not None),)
+    posts = measured.of(REQUESTS).get(("POST",))
+    of_requests = f"; POST requests themselves: {quantiles_text(posts)}" if posts and posts.count > 0 else ""
+    lever = rules.BINDING_LEVERS.get(slowest.partition(" ")[0], rules.BINDING.fix)
+    return (Verdict("binding", f"{told}{of_requests}", rules.BINDING, lever),)
+
+
+def _client(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    """Requests that the client holds back. Told where the time is known alone, since all clients have it."""
+    found = {verb: each for (verb,), each in measured.of(THROTTLING).items() if each.count > 0}
+    if not found:
+        return ()
+    slowest = max(found, key=lambda verb: (_or_zero(found[verb].quantile(0.99)), verb))
+    told = f"{slowest} requests are held back: {quantiles_text(found[slowest])}"
+    if not _above(found[slowest], limits.target):
+        return (Verdict("client", told),)
+    return (Verdict("client", told, rules.CLIENT, rules.CLIENT.fix),)
+
+
+def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = {tries: each for (tries,), each in measured.of(SLI).items() if each.count > 0}
+    if not found:
+        return _nothing("pods, from queue to bound", "no pod was scheduled")
+    first = found.get("1")
+    pods = sum(each.count for each in found.values())
+    several = pods - (first.count if first else 0.0)
+    again = f"; {number_of(several)} of {number_of(pods)} pods needed several attempts" if several else ""
+    if first is None:
+        return (Verdict("pods, from queue to bound", f"none at the first attempt{again}"),)
+    told = f"at the first attempt {quantiles_text(first)}{again}"
+    if not _above(first, limits.sli):
+        return (Verdict("pods, from queue to bound", told),)
+    return (Verdict("pods, from queue to bound", told, rules.SLI, rules.SLI.fix),)
+
+
+def _results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = measured.numbers.get(RESULTS, {})
+    by_result: dict[str, float] = {}
+    for (result, _), count in found.items():
+        by_result[result] = by_result.get(result, 0.0) + count
+    attempts = sum(by_result.values())
+    if not attempts:
+        return _nothing("results")
+    told = ", ".join(f"{number_of(count)} {result}" for result, count in sorted(by_result.items(), key=lambda r: -r[1]))
+    errors, refused = by_result.get("error", 0.0), by_result.get("unschedulable", 0.0)
+    if errors:
+        severe = "error" if errors > attempts / 100 else ""
+        return (Verdict("results", told, rules.ERRORS, rules.ERRORS.fix, severity=severe),)
+    if refused > attempts / 2 and refused >= limits.waiting:
+        return (Verdict("results", told, rules.REFUSED, rules.REFUSED.fix),)
+    return (Verdict("results", told),)
+
+
+def _queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
+    if not found:
+        return _nothing("queues", "their lengths are not there")
+    told = ", ".join(f"{number_of(count)} {queue}" for queue, count in found.items())
+    wrong = list(_long_queues(measured, limits, found))
+    return wrong or (Verdict("queues", told),)
+
+
+def _long_queues(measured: Measured, limits: LatencyLimits, found: dict[str, float]) -> Iterable[Verdict]:
+    active, backoff, refused = (found.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
+    spent, attempts = total_time(measured, ATTEMPTS), total_count(measured, ATTEMPTS)
+    backlog = active * spent / attempts if spent and attempts else 0.0
+    if active > limits.waiting and backlog > limits.backlog:
+        told = f"{number_of(active)} pods are ready: {seconds_text(backlog)} of attempts one after the other"
+        yield Verdict("queue active", told, rules.ACTIVE, rules.ACTIVE.fix)
+    if backoff > limits.waiting and backoff > active:
+        told = f"{number_of(backoff)} pods wait to be tried again, {number_of(active)} are ready"
+        yield Verdict("queue backoff", told, rules.BACKOFF, rules.BACKOFF.fix)
+    pods = measured.number(CACHE, ("pods",))
+    if refused > limits.waiting and (pods is None or refused > limits.unschedulable_share * pods):
+        of = f", {number_of(pods)} run" if pods is not None else ""
+        told = f"{number_of(refused)} pods fit on no node{of}"
+        yield Verdict("queue unschedulable", told, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
+
+
+def _flushed(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    count = measured.number(FLUSHED)
+    if count is None:
+        return ()
+    if not count:
+        return (Verdict("wake-ups", "no pod that fitted had to wait for the flush after five minutes"),)
+    told = f"{number_of(count)} pods fitted, and were only tried again by the flush after five minutes"
+    return (Verdict("wake-ups", told, rules.FLUSHED, rules.FLUSHED.fix),)
+
+
+def _preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    tried, victims = measured.number(PREEMPTIONS), next(iter(measured.of(VICTIMS).values()), None)
+    if tried is None:
+        return _nothing("preemption")
+    won = victims.count if victims is not None else 0.0
+    evicted = f", {number_of(victims.total)} victims" if victims is not None and won else ""
+    told = f"{number_of(tried)} attempts, {number_of(won)} with victims{evicted}"
+    failed = measured.number(PREEMPTION_CALLS, ("error",))
+    if failed:
+        return (Verdict("preemption", f"{told}; {number_of(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
+    if tried >= limits.waiting and won < tried / 10:
+        return (Verdict("preemption", told, rules.VAIN, rules.VAIN.fix),)
+    return (Verdict("preemption", told),)
+
+
+def _cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
+    if not found:
+        return _nothing("cache", "its size is not there")
+    told = ", ".join(f"{number_of(count)} {kind.replace('_', ' ')}" for kind, count in sorted(found.items()))
+    assumed, pods = found.get("assumed_pods", 0.0), found.get("pods", 0.0)
+    if assumed > limits.waiting and assumed > limits.assumed_share * pods:
+        return (Verdict("cache", told, rules.ASSUMED, rules.ASSUMED.fix),)
+    return (Verdict("cache", told),)
+
+
+def _hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    found = measured.of(HINTS)
+    if not found:
+        return _nothing("hints")
+    counts: dict[str, float] = {}
+    for (_, _, hint), histogram in found.items():
+        counts[hint] = counts.get(hint, 0.0) + histogram.count
+    told = ", ".join(f"{number_of(count)} {hint}" for hint, count in sorted(counts.items()))
+    failing = sorted({plugin for plugin, _, hint in found if hint == "Error" and found[plugin, _, hint].count})
+    if failing:
+        return (Verdict("hints", f"{told}: of {', '.join(failing)}", rules.HINTS, rules.HINTS.fix),)
+    return (Verdict("hints", told),)
+
+
+def _in_flight(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+    events = measured.total(IN_FLIGHT)
+    if events is None:
+        return _nothing("events in flight")
+    told = f"{number_of(events)} are kept for pods that are being tried"
+    if events > limits.in_flight:
+        return (Verdict("events in flight", told, rules.EVENTS, rules.EVENTS.fix),)
+    return (Verdict("events in flight", told),)
+
+
+def quantiles_text(histogram: Histogram) -> str:
+    """``P50 1.2 ms, P90 3 ms, P99 at least 200 ms``."""
+    parts = []
+    for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):
+        value = histogram.quantile(q)
+        at_least = "at least " if histogram.at_least(q) else ""
+        parts.append(f"{name} {at_least}{seconds_text(value)}" if math.isfinite(value) else f"{name} not known")
+    return ", ".join(parts)
+
+
+def _above(histogram: Histogram, limit: float) -> bool | None:
+    """Whether one in a hundred is longer; None where the buckets do not tell: the highest begins below the limit."""
+    p99 = histogram.quantile(0.99)
+    if math.isnan(p99) or (p99 <= limit and histogram.at_least(0.99)):
+        return None
+    return p99 > limit
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+JUDGES: tuple[Callable[[Measured, LatencyLimits], Iterable[Verdict]], ...] = (
+    _attempts,
+    _plugins,
+    _binding,
+    _client,
+    _sli,
+    _results,
+    _queues,
+    _flushed,
+    _preemption,
+    _cache,
+    _hints,
+    _in_flight,
+)

@@ -1,0 +1,111 @@
+"""``kschedctl latency``, and the section of ``kschedctl audit`` that has the same metrics."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from metrics_server import MetricsServer, serving
+from metrics_texts import attempts, number, queues
+
+from kschedctl.cli.main import main
+
+SOUND = attempts({0.005: 1000}) + queues(active=0)
+SLOW = attempts({0.5: 1000}) + queues(active=0)
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> str:
+    (tmp_path / "sound.txt").write_text(SOUND)
+    return str(tmp_path / "sound.txt")
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> str:
+    (tmp_path / "slow.txt").write_text(SLOW)
+    return str(tmp_path / "slow.txt")
+
+
+def test_the_first_line_answers(sound: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["latency", "--metrics", sound]) == 0
+    assert capsys.readouterr().out.startswith(
+        "Attempts: scheduled, default-scheduler: P50 6 ms, P90 7.6 ms, P99 7.96 ms"
+    )
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 1), (["--fail-on", "never"], 0), (["--target", "1s"], 0)])
+def test_slow_attempts_fail_from_the_severity_and_the_target_on(slow: str, options: list[str], code: int) -> None:
+    assert main(["latency", "--metrics", slow, *options]) == code
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SOUND.encode())))
+    assert main(["latency", "--metrics", "-"]) == 0
+    assert "standard input: since the scheduler started" in capsys.readouterr().out
+
+
+def test_two_texts_tell_the_time_between_them_and_rates(
+    sound: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = tmp_path / "newer.txt"
+    newer.write_text(attempts({0.005: 1600}) + queues(active=0))
+    options = ["--metrics", sound, "--metrics", str(newer), "--window", "5m", "-o", "json"]
+    assert main(["latency", *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["period"] == "between the two readings"
+    assert document["results"] == [
+        {"labels": {"result": "scheduled", "profile": "default-scheduler"}, "count": 600.0, "perSecond": 2.0}
+    ]
+
+
+def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
+    with serving(MetricsServer(lambda path, query: (200, body))) as server:
+        code = main(["latency", "--prometheus", server.url, "--window", "5m"])
+    assert code == 2
+    assert "no metric of kube-scheduler" in capsys.readouterr().err
+    assert all("%5B300s%5D" in path for _, path, _ in server.asked if "increase" in path)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], "no metrics are named"),
+        (["--metrics", "a", "--prometheus", "http://p"], "two sources"),
+        (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
+        (["--metrics", "http://p", "--window", "2h"], "too short or too long"),
+        (["--metrics", "a", "--target", "fast"], '--target: "fast" is no duration'),
+        (["--metrics", "a", "--target", "0"], '--target: "0" is no time'),
+        (["--metrics", "no/such/file"], "no such file"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(options: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["latency", *options]) == 2
+    told = capsys.readouterr().err
+    assert expected in told
+    assert told.count("\n") == 1
+
+
+def test_names_in_the_text_reach_no_terminal_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_text(SOUND + number("scheduler_pending_pods", 1, queue="\x1b[31mred[/]"))
+    assert main(["latency", "--metrics", str(file), "-o", "wide"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_an_audit_has_the_section_where_metrics_are_given(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--demo", "--section", "latency", "--metrics", slow, "-o", "json"]) == 1
+    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    assert (section["name"], section["state"]) == ("latency", "findings")
+    assert main(["audit", "--demo", "-o", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert "latency" not in {section["name"] for section in document["sections"]}
+    assert document["notAsked"] == {"latency": "--metrics or --prometheus"}
+
+
+def test_the_section_without_metrics_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--demo", "--section", "latency"]) == 2
+    assert "--section latency needs --metrics or --prometheus" in capsys.readouterr().err

@@ -1,0 +1,134 @@
+"""Metrics over HTTP: GET alone, at the URL that was named, bounded, with credentials where they belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from metrics_server import MetricsServer, serving
+from metrics_texts import attempts, number
+
+from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageError
+from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.live.http import Server
+from kschedctl.sources.live.limits import with_limits
+from kschedctl.sources.metrics.http import MOST_BYTES, MetricsAccess
+from kschedctl.sources.metrics.read import read_metrics
+
+TEXT = (number("process_start_time_seconds", 1.0) + attempts({0.0005: 4})).encode()
+PROXY = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-cp1:10259/proxy/metrics"
+
+
+def no_connection() -> Connection:
+    raise AssertionError("no kubeconfig is needed")
+
+
+def fixed(body: bytes, status: int = 200, **more: Any) -> MetricsServer:
+    return MetricsServer(lambda path, query: (status, body), **more)
+
+
+def test_one_get_without_credentials() -> None:
+    with serving(fixed(TEXT)) as server:
+        measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection))
+    ((method, path, headers),) = server.asked
+    assert (method, path) == ("GET", "/metrics")
+    assert "authorization" not in headers
+    assert measured.seconds is not None  # since 1970
+    assert measured.seconds > 1e9
+
+
+def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cr3t\n")
+    with serving(fixed(TEXT)) as server:
+        read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection, token_file=str(token)))
+        with_user = server.url.replace("://", "://me:hunter2@")
+        measured = read_metrics([f"{with_user}/metrics"], MetricsAccess(no_connection))
+    assert server.asked[0][2]["authorization"] == "Bearer s3cr3t"
+    assert server.asked[1][2]["authorization"].startswith("Basic ")
+    assert "hunter2" not in measured.source
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (fixed(b"", 302, headers={"Location": "http://169.254.169.254/"}), "redirects elsewhere"),
+        (fixed(b"", 401), "answers 401 .*--metrics-token-file"),
+        (fixed(b"", 403), "answers 403"),
+        (fixed(b"", 404), "answers 404"),
+        (fixed(b"", endless=(MOST_BYTES >> 20) + 1), "more than 64 MiB"),
+        (fixed(TEXT, drip=0.2), "no whole answer within"),
+    ],
+    ids=["redirect", "401", "403", "404", "endless", "slow"],
+)
+def test_what_is_no_answer(server: MetricsServer, expected: str) -> None:
+    with serving(server), pytest.raises(ClusterError, match=expected) as raised:  # noqa: PT012
+        url = server.url.replace("://", "://me:hunter2@")
+        read_metrics([f"{url}/metrics"], MetricsAccess(no_connection, seconds=1))
+    assert "hunter2" not in str(raised.value)
+    assert len(server.asked) == 1
+
+
+def test_nobody_there_is_one_line() -> None:
+    with pytest.raises(ClusterError, match="cannot be reached: Connection refused"):
+        read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection))
+
+
+@pytest.mark.parametrize("text", ["", "two words", "tab\there"])
+def test_what_is_no_token_is_not_sent(text: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(InputError, match="no bearer token"):
+        read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection, token_file=str(tmp_path / "token")))
+
+
+def connection_to(host: str) -> Connection:
+    headers = urllib3.HTTPHeaderDict({"Authorization": "Bearer kubeconfig"})
+    return Connection(Server(host, with_limits(urllib3.PoolManager()), headers.copy), "ctx", "default")
+
+
+def test_the_kubeconfigs_credentials_go_to_its_own_api_servers_proxy() -> None:
+    with serving(fixed(TEXT)) as server:
+        access = MetricsAccess(lambda: connection_to(server.url))
+        read_metrics([f"{server.url}{PROXY}"], access)
+    assert server.asked[0][1] == PROXY
+    assert server.asked[0][2]["authorization"] == "Bearer kubeconfig"
+
+
+@pytest.mark.parametrize("path", ["/metrics", PROXY, f"/metrics?x={PROXY}", f"/metrics#{PROXY}"])
+def test_the_kubeconfigs_credentials_go_nowhere_else(path: str) -> None:
+    with serving(fixed(TEXT)) as server:
+        access = MetricsAccess(lambda: connection_to(f"{server.url}1"))  # another port
+        read_metrics([f"{server.url}{path}"], access)
+    assert "authorization" not in server.asked[0][2]
+
+
+def test_an_url_read_twice_tells_what_happened_in_between() -> None:
+    texts = iter([attempts({0.0005: 4}), attempts({0.0005: 4, 0.05: 2})])
+    with serving(MetricsServer(lambda path, query: (200, next(texts).encode()))) as server:
+        measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection), window=1)
+    assert measured.number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 2
+    assert measured.seconds == pytest.approx(1, abs=0.9)
+
+
+@pytest.mark.parametrize(
+    ("places", "window", "expected"),
+    [
+        (["a", "b", "c"], None, "more than two readings"),
+        (["FILE"], 30, "--window is of two readings"),
+        (["http://"], None, "no address of a server"),
+    ],
+)
+def test_what_makes_no_sense(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_bytes(TEXT)
+    named = [str(tmp_path / "m.txt") if place == "FILE" else place for place in places]
+    with pytest.raises(UsageError, match=expected):
+        read_metrics(named, MetricsAccess(no_connection), window)
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "go_goroutines 1\n", "process_start_time_seconds 1\n"])
+def test_a_text_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text(text)
+    with pytest.raises(KschedctlError, match="no metric of kube-scheduler"):
+        read_metrics([str(tmp_path / "m.txt")], MetricsAccess(no_connection))

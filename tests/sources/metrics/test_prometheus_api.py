@@ -1,0 +1,133 @@
+"""Prometheus' HTTP API: what is asked, and classic and native histograms as it answers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from metrics_server import MetricsServer, serving
+
+from kschedctl.errors import ClusterError, KschedctlError, UsageError
+from kschedctl.sources.live.connection import Connection
+from kschedctl.sources.metrics.http import MetricsAccess
+from kschedctl.sources.metrics.prometheus import query_of, read_prometheus
+from kschedctl.studies.latency.catalogue import METRICS
+from kschedctl.studies.latency.measured import Measured
+
+LABELS = {"result": "scheduled", "profile": "default-scheduler"}
+KEY = ("scheduled", "default-scheduler")
+
+
+def no_connection() -> Connection:
+    raise AssertionError("no kubeconfig is needed")
+
+
+def part(name: str, value: str, **labels: str) -> dict[str, Any]:
+    return {"metric": {"kschedctl_part": name, **LABELS, **labels}, "value": [1, value]}
+
+
+def vector(*samples: dict[str, Any]) -> bytes:
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": samples}}).encode()
+
+
+def read(answer: Callable[[str], bytes], matchers: str = "") -> tuple[Measured, list[str]]:
+    asked = []
+
+    def answered(path: str, query: dict[str, str]) -> tuple[int, bytes]:
+        assert path == "/prefix/api/v1/query"
+        asked.append(query["query"])
+        return 200, answer(query["query"])
+
+    with serving(MetricsServer(answered)) as server:
+        measured = read_prometheus(MetricsAccess(no_connection), f"{server.url}/prefix/", 3600, matchers)
+    return measured, asked
+
+
+def of_attempts(*samples: dict[str, Any]) -> Callable[[str], bytes]:
+    return lambda query: vector(*samples) if "scheduler_scheduling_attempt_duration" in query else vector()
+
+
+def test_a_classic_histogram_of_a_window() -> None:
+    buckets = [part("bucket", count, le=le) for le, count in (("0.1", "5"), ("+Inf", "12"), ("0.2", "7"), ("1", "11"))]
+    measured, asked = read(of_attempts(*buckets, part("sum", "6"), part("count", "12")))
+    found = measured.of("scheduling_attempt")[KEY]
+    # Prometheus' testhistogram: its 0.2-quantile is 0.048, 0.5 is 0.15.
+    assert found.quantile(0.2) == pytest.approx(0.048)
+    assert found.quantile(0.5) == pytest.approx(0.15)
+    assert (found.count, found.total, measured.seconds) == (12, 6, 3600)
+    assert not any("rest_client" in query for query in asked)
+
+
+def test_a_native_histogram_goes_before_a_classic_one() -> None:
+    # As web/api/v1 writes the histogram {{schema:0 count:12 sum:100 z_bucket:2 z_bucket_w:0.001 buckets:[2 3 0 1 4]}}.
+    buckets = [[3, "-0.001", "0.001", "2"], [0, "0.5", "1", "2"], [0, "1", "2", "3"]]
+    buckets += [[0, "4", "8", "1"], [0, "8", "16", "4"]]
+    native = {
+        "metric": {"kschedctl_part": "native", **LABELS},
+        "histogram": [1, {"count": "12", "sum": "100", "buckets": buckets}],
+    }
+    measured, _ = read(of_attempts(part("bucket", "12", le="+Inf"), part("bucket", "1", le="1"), native))
+    found = measured.of("scheduling_attempt")[KEY]
+    assert found.quantile(0.9) == pytest.approx(12.99603834169977)
+    assert found.quantile(0.1) == pytest.approx(0.0006)
+
+
+def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
+    depth = {"metric": {"queue": "active"}, "value": [1, "3"]}
+    _, asked = read(
+        lambda query: vector(depth) if "pending_pods" in query else vector(), 'job="kube-scheduler", cluster=~"a|b"'
+    )
+    held_back = next(query for query in asked if "rest_client_rate_limiter" in query)
+    assert (
+        'increase(rest_client_rate_limiter_duration_seconds_bucket{job="kube-scheduler", cluster=~"a|b"}[3600s])'
+        in (held_back)
+    )
+
+
+def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
+    metric = next(metric for metric in METRICS if metric.key == "pending_pods")
+    assert query_of(metric, "scheduler_pending_pods", 60) == (
+        "max by (queue) (scheduler_pending_pods{} and on (instance) (leader_election_master_status{} == 1))"
+        " or max by (queue) (scheduler_pending_pods{})"
+    )
+
+
+def test_the_older_name_is_asked_for_where_the_newer_has_no_answer() -> None:
+    nodes = {"metric": {"type": "nodes"}, "value": [1, "12"]}
+    measured, _ = read(lambda query: vector(nodes) if "(scheduler_scheduler_cache_size" in query else vector())
+    assert measured.number("cache_size", ("nodes",)) == 12
+
+
+@pytest.mark.parametrize("value", ["NaN", "-1", "+Inf", "much"])
+def test_values_that_are_no_counts_are_left_out(value: str) -> None:
+    measured, _ = read(of_attempts(part("bucket", value, le="1"), part("bucket", "3", le="+Inf")))
+    assert measured.unusable == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"<html>", "does not answer as Prometheus' HTTP API"),
+        (b'{"status":"error","error":"unknown\\u001b[31m function\\n"}', "refuses a query"),
+        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "no vector"),
+        (b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":1}}]}}', "does not answer"),
+        (b"[" * 100_000, "does not answer"),
+    ],
+)
+def test_what_is_no_answer_of_prometheus(body: bytes, expected: str) -> None:
+    with pytest.raises(ClusterError, match=expected) as raised:
+        read(lambda query: body)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("matchers", ["job", 'job="a"}) or vector(1)', 'job="a" or b="c"', '{job="a"}'])
+def test_matchers_are_matchers(matchers: str) -> None:
+    with pytest.raises(UsageError, match="no matchers"):
+        read(lambda query: vector(), matchers)
+
+
+def test_an_answer_other_than_200_is_told() -> None:
+    with serving(MetricsServer(lambda path, query: (503, b"no"))) as server, pytest.raises(KschedctlError, match="503"):
+        read_prometheus(MetricsAccess(no_connection), server.url, 60)
