@@ -99,3 +99,29 @@ def test_groups_of_several_schedulers_are_refused() -> None:
     (cycle,) = run_queue(found).to_dict()["cycles"]
     assert {each["code"] for each in cycle["failed"].values()} == {"Error"}
     assert "should have the same .spec.schedulerName set" in cycle["failed"]["a/g-0"]["message"]
+
+
+def test_a_group_without_pods_is_nothing_to_try() -> None:
+    found = run_queue(cluster([node("n"), gang("empty", 2), pod("alone")])).to_dict()
+    assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/alone": "n"}]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_groups_cannot_be_in_a_circle(closed: bool) -> None:
+    """scheduling/v1alpha2 of v1.36 has no field by which a group is part of another, and only pods name groups: what a
+    later version may say of parents is no field to the API server, and decides nothing.
+    """
+    circle = [gang("g0", 1, parentPodGroupName="g1"), gang("g1", 1, parentPodGroupName="g0")]
+    objects = [node("n"), *circle, pod("g0-0", "g0"), pod("g1-0", "g1")]
+    plain = [node("n"), gang("g0", 1), gang("g1", 1), pod("g0-0", "g0"), pod("g1-0", "g1")]
+    found = run_queue(cluster(objects), closed_loop=closed).to_dict()
+    assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/g0-0": "n"}, {"a/g1-0": "n"}]
+    assert found == run_queue(cluster(plain), closed_loop=closed).to_dict()
+
+
+def test_a_pod_whose_group_has_no_name_waits_for_it() -> None:
+    """As GangScheduling's PreEnqueue says: there is no such group."""
+    nameless = pod("p", schedulingGroup={})
+    found = run_queue(cluster([node("n"), gang("g", 1), nameless])).to_dict()
+    reason = 'waiting for pods\'s pod group "" to appear in scheduling queue'
+    assert (found["cycles"], found["gated"]["a/p"]["reasons"]) == ([], [reason])
