@@ -61,8 +61,10 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
 
     ``feasible``, ``evaluated``: how many nodes fitted and were looked at, of a single pod that was placed;
     ``batched``: its node had been left over by the pod before. ``nominations_cleared``: pods that lose the node that
-    they were promised. Of a pod group: its name, the ``order`` in which ``pods`` were tried, the ``status`` that this
-    came to, and the ``condition`` that is written, where that is a new one.
+    they were promised. ``waiting``: the pod, where Permit plugins let it wait on its node; it is ``bound`` or
+    ``failed`` after a later cycle, and where it waited in vain in one of its own. Of a pod group: its name, the
+    ``order`` in which ``pods`` were tried, the ``status`` that this came to, and the ``condition`` that is written,
+    where that is a new one.
     """
 
     popped: str
@@ -72,6 +74,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     feasible: int | None = None
     evaluated: int | None = None
     batched: bool = False
+    waiting: dict[str, str] = {}
     nominations_cleared: tuple[str, ...] = ()
     group: str = ""
     order: tuple[str, ...] = ()
@@ -82,11 +85,14 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
 
 
 class QueueRun(Document, frozen=True):
-    """``gated``: pods that no cycle tries; ``queue_after``: pod -> active, backoff or unschedulable, in the end."""
+    """``gated``: pods that no cycle tries; ``queue_after``: pod -> active, backoff or unschedulable, in the end;
+    ``waiting_on_permit``: pod -> the node that it holds, but is not bound to.
+    """
 
     cycles: tuple[QueueCycle, ...]
     gated: dict[str, GatedPod] = msgspec.field(default_factory=dict)
     queue_after: dict[str, str] = msgspec.field(default_factory=dict)
+    waiting_on_permit: dict[str, str] = msgspec.field(default_factory=dict)
     closed_loop: bool = False
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

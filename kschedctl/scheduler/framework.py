@@ -263,7 +263,8 @@ class PermitPlugin(Plugin, Protocol):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Whether a pod that gets this row may be bound there: Success, Wait or a refusal.
 
-        Of a group the pods are on their rows by now. Raises PluginError.
+        It waits for as many seconds as the plugin's attribute ``permit_timeout`` says, without one as upstream allows,
+        15 minutes. Of a group the pods are on their rows by now. Raises PluginError.
         """
 
 

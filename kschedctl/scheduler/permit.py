@@ -6,6 +6,7 @@ Upstream: RunPermitPlugins in pkg/scheduler/framework/runtime/framework.go (v1.3
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kschedctl.scheduler.cycle import FrameworkLike
@@ -14,21 +15,33 @@ from kschedctl.scheduler.messages import histogram
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+MOST_SECONDS = 15 * 60
+"""No plugin makes a pod wait for longer."""
 SOMEBODY_WAITS = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 class PermitOutcome(NamedTuple):
-    """The framework's answer; ``plugin`` refused or failed, empty where none did."""
+    """The framework's answer; ``plugin`` refused or failed, empty where none did.
+
+    ``waiting``: the plugins that let the pod wait, and for how many seconds at the most.
+    """
 
     status: Status = SUCCESS
     plugin: str = ""
+    waiting: Mapping[str, int] = {}
 
 
-def run_permit(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> PermitOutcome:
-    """Ask the plugins in order about a pod that is on that row of the view, until one refuses it or fails."""
+def run_permit(
+    framework: FrameworkLike, info: PodInfo, view: Fork, row: int, of: frozenset[str] | None = None
+) -> PermitOutcome:
+    """Ask the plugins in order about a pod that is on that row of the view, until one refuses it or fails.
+
+    ``of``: the names of those that are asked, None for all.
+    """
     waiting: Status | None = None
+    seconds: dict[str, int] = {}
     for plugin in framework.at("permit"):
-        if not offers(plugin, PermitPlugin):
+        if not offers(plugin, PermitPlugin) or (of is not None and plugin.name not in of):
             continue
         try:
             status = plugin.permit(info, view, row)
@@ -40,8 +53,9 @@ def run_permit(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) ->
             return PermitOutcome(status, plugin.name)
         if status.code is Code.WAIT:
             waiting = status
+            seconds[plugin.name] = min(getattr(plugin, "permit_timeout", MOST_SECONDS), MOST_SECONDS)
     if waiting is not None:
-        return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, SOMEBODY_WAITS)))
+        return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, SOMEBODY_WAITS)), waiting=seconds)
     return PermitOutcome()
 
 

@@ -34,6 +34,7 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.permit import MOST_SECONDS
 from kschedctl.scheduler.queueing.events import RESOURCES, ClusterEventWithHint, HintFunction
 from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.reserve import RESERVED_KINDS
@@ -149,6 +150,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
     members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
+    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
 

@@ -21,12 +21,22 @@ def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
     These come back whatever happens, so that as time stands still it would go on for ever.
     """
     in_vain = 0
-    while record := loop.schedule_one():
+    while record := loop.schedule_one() or _timed_out(loop):
         yield record
         in_vain = 0 if record.bound or record.victims else in_vain + 1
         if record.group is not None and in_vain > sum(1 for _ in loop.queue):
             return
         bring_back(loop, record)
+
+
+def _timed_out(loop: SchedulingLoop) -> CycleRecord | None:
+    """How the cycle of the first pod that waits for Permit in vain ends, once no other can be tried."""
+    found = loop.waiting.time_out(loop.queue.clock)
+    if found is None:
+        return None
+    record = CycleRecord(found[0].pod.position)
+    loop.settle(*found, record)
+    return record
 
 
 def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
@@ -42,6 +52,9 @@ def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
         _changed(loop, position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
         loop.queue.delete(position)
     for position in _by_name(loop, dict.fromkeys(record.victims)):
+        if position in loop.waiting.pods:
+            loop.settle(*loop.waiting.preempted(position), record)
+            continue
         loop.simulation.take_down([position])
         _changed(loop, position, None)
 

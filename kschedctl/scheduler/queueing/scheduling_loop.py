@@ -7,17 +7,20 @@ over. In the open loop none of this is seen; in the closed one it comes back (sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.cycle import NO_NODES, Cycle
 from kschedctl.scheduler.framework import Code, PluginError
-from kschedctl.scheduler.messages import fit_error
+from kschedctl.scheduler.messages import fit_error, histogram
+from kschedctl.scheduler.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
@@ -28,6 +31,7 @@ from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPo
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
 from kschedctl.scheduler.queueing.signature import Signer
+from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -50,7 +54,9 @@ class Failed(NamedTuple):
 class CycleRecord:
     """What one cycle did. ``victims`` are to go; ``cleared`` lose the node that they were promised.
 
-    ``scheduled``: of a single pod that was placed. ``group``: what a cycle of a pod group tells of it.
+    ``scheduled``: of a single pod that was placed. ``waiting``: that pod, where Permit plugins let it wait. Pods that
+    waited before, and are bound or refused after the cycle, are among ``bound`` and ``failed`` too. ``group``: what a
+    cycle of a pod group tells of it.
     """
 
     popped: Position
@@ -59,6 +65,7 @@ class CycleRecord:
     victims: tuple[Position, ...] = ()
     cleared: tuple[Position, ...] = ()
     scheduled: Scheduled | None = None
+    waiting: dict[Position, Row] = field(default_factory=dict)
     group: Any = None
 
 
@@ -67,6 +74,14 @@ def _takes_back(outcome: PostFilterOutcome) -> bool:
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(each, Preemption) and each.eligible for each in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
+
+
+def _not_permitted(outcome: PermitOutcome) -> Failed:
+    status = outcome.status
+    if status.rejected:
+        message, plugins = histogram(1, Counter(status.reasons)), frozenset({outcome.plugin})
+        return Failed(status.code, message, Rejectors(plugins))
+    return Failed(Code.ERROR, ", ".join(status.reasons))
 
 
 class PodGroups(Protocol):
@@ -99,6 +114,7 @@ class SchedulingLoop:
         self.plugins = QueuePlugins(scheduler, self.view, self.info)
         rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
         self.queue = SchedulingQueue(self.plugins, rules, Clock())
+        self.waiting = PermitWaits(self.view)
         self._signers: dict[str, Signer] = {}
         self._objects: dict[Position, Pod] = {}
 
@@ -132,6 +148,8 @@ class SchedulingLoop:
         in_group = self.groups is not None and popped.position in self.groups.members
         record = self.groups.schedule(self, popped) if self.groups and in_group else self.schedule_pod(popped)
         self.view.preempting.clear()
+        for waiting, outcome in self.waiting.ask():
+            self.settle(waiting, outcome, record)
         return record
 
     def schedule_pod(self, popped: QueuedPod) -> CycleRecord:
@@ -144,8 +162,8 @@ class SchedulingLoop:
         try:
             found = self.pods.schedule(framework, info, popped.signature, self.queue.cycle)
             if found.row != NO_ROW:
-                self.assume(position, found.row)
-                record.scheduled, record.bound = found, {position: found.row}
+                self.reserve(position, found.row)
+                self._permit(popped, framework, found, record)
                 return record
         except PluginError as error:
             self.fail(popped, Failed(Code.ERROR, str(error)), record)
@@ -156,10 +174,51 @@ class SchedulingLoop:
     # -- parts of a cycle ----------------------------------------------------------------------------------------
 
     def assume(self, position: Position, row: Row) -> None:
-        """Reserve what a pod needs on a node, and take it to be there. Raises PluginError."""
+        """Reserve what a pod needs on a node, and take it to be there for good. Raises PluginError."""
+        self.reserve(position, row)
+        self.queue.done(position)
+
+    def reserve(self, position: Position, row: Row) -> None:
+        """The same of one that is still being tried. Raises PluginError."""
         self.simulation.bind(position, row)
         self.view.nominate(position, NO_ROW)
-        self.queue.done(position)
+
+    def _permit(self, popped: QueuedPod, framework: Framework, found: Scheduled, record: CycleRecord) -> None:
+        """Whether the pod, which is on its node, is bound there, waits or has to leave."""
+        info = self.info(popped.position)
+        outcome = run_permit(framework, info, self.view, found.row)
+        if outcome.status.code is Code.WAIT:
+            since, pending = self.queue.clock.now(), dict(outcome.waiting)
+            self.waiting.pods[popped.position] = PermitWait(popped, framework, info, found.row, pending, since)
+            record.scheduled, record.waiting = found, {popped.position: found.row}
+        elif outcome.status.code is Code.SUCCESS:
+            self.queue.done(popped.position)
+            record.scheduled, record.bound = found, {popped.position: found.row}
+        else:
+            self._leave(popped.position)
+            self.fail(popped, _not_permitted(outcome), record)
+
+    def settle(self, waiting: PermitWait, outcome: PermitOutcome, record: CycleRecord) -> None:
+        """A pod that waited is bound, or leaves its node, as if it were deleted there; upstream's bindingCycle."""
+        position = waiting.pod.position
+        if outcome.status.code is Code.SUCCESS:
+            self.queue.done(position)
+            record.bound[position] = waiting.row
+            return
+        self._leave(position)
+        there = self.object(position)
+        there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.row]))
+        events = self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None))
+        if not outcome.status.rejected:  # then it hears of that itself
+            for event in events:
+                self.queue.move(event)
+        self.fail(waiting.pod, _not_permitted(outcome), record)
+        for event in events if outcome.status.rejected else ():
+            self.queue.move(event, besides=position)
+
+    def _leave(self, position: Position) -> None:
+        self.view.forget(position)
+        self.simulation.release([position])
 
     def fail(self, pod: QueuedPod, failure: Failed, record: CycleRecord) -> None:
         """Put a pod back that was not placed; upstream's handleSchedulingFailure."""

@@ -186,13 +186,16 @@ class SchedulingQueue:
         elif position in self._in_flight:
             self._happened.append((occurrence, position))
 
-    def move(self, occurrence: Occurrence) -> None:
-        """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue."""
+    def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
+        """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue.
+
+        ``besides``: a pod that stays, as the event is about it.
+        """
         for rejectors in self.unschedulable.rejectors():
             if not self.plugins.interested(rejectors, occurrence.event):
                 continue
             for pod in self.unschedulable.refused_by(rejectors):
-                if self.plugins.hears(pod, occurrence):
+                if pod.position != besides and self.plugins.hears(pod, occurrence):
                     self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
         self._moved_in = self.cycle
         if self._in_flight:

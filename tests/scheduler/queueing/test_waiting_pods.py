@@ -1,0 +1,113 @@
+"""Pods that Permit plugins let wait: they hold nodes until they are allowed, refused, preempted or time is over."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kschedctl
+
+Json = dict[str, Any]
+PLUGINS = """
+from kschedctl import plugins as k
+
+class Approval(k.DeclaredPlugin):
+    permit_timeout = 60
+    def permit(self, info, view, row):
+        match info.pod.metadata.labels.get("approved"):
+            case "yes": return k.SUCCESS
+            case "no": return k.Status(k.Code.UNSCHEDULABLE, ("nobody pays for it",))
+        return k.Status(k.Code.WAIT, ("waiting for an approval",))
+
+class Pairs(k.DeclaredPlugin):
+    def permit(self, info, view, row):
+        others = sum(view.node[i] >= 0 and pod.key != info.pod.key for i, pod in enumerate(view.pods.objects))
+        return k.SUCCESS if others else k.Status(k.Code.WAIT, ("one is none",))
+"""
+CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "permitting.py").write_text(PLUGINS)
+    info = tmp_path / "permitting-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: permitting\nVersion: 1.0\n")
+    points = "[kschedctl.plugins]\nApproval = permitting:Approval\nPairs = permitting:Pairs\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "permitting", raising=False)
+
+
+def node(cpu: int = 2) -> Json:
+    return {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": str(cpu), "pods": "9"}}}
+
+
+def pod(name: str, approved: str = "", cpu: int = 1, priority: int = 0) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}
+    labels = {"approved": approved} if approved else {}
+    metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], "priority": priority}}
+
+
+def run(*objects: Json, plugin: str = "Approval", closed: bool = False) -> Json:
+    profile = {"plugins": {"permit": {"enabled": [{"name": plugin}]}}}
+    cluster = kschedctl.Cluster.from_objects(objects, config={**CONFIG, "profiles": [profile]})
+    return kschedctl.run_queue(cluster, closed_loop=closed).to_dict()
+
+
+def test_a_pod_that_waits_holds_its_node() -> None:
+    found = run(node(1), pod("a"), pod("b", "yes"))
+    first, second = found["cycles"]
+    assert (first["waiting"], "bound" in first) == ({"d/a": "n"}, False)
+    assert second["failed"]["d/b"]["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert (found["waitingOnPermit"], found["queueAfter"]) == ({"d/a": "n"}, {"d/b": "unschedulable"})
+
+
+def test_one_that_is_refused_leaves_its_node() -> None:
+    found = run(node(1), pod("a", "no"), pod("b", "yes"))
+    first, second = found["cycles"]
+    failure = {"code": "Unschedulable", "message": "0/1 nodes are available: 1 nobody pays for it.", "nominated": ""}
+    assert first["failed"]["d/a"] == {**failure, "rejectors": ["Approval"]}
+    assert second["bound"] == {"d/b": "n"}
+    assert found["queueAfter"] == {"d/a": "unschedulable"}
+
+
+def test_those_that_wait_for_each_other_are_bound_together() -> None:
+    first, second = run(node(), pod("a"), pod("b"), plugin="Pairs")["cycles"]
+    assert (first["waiting"], second["bound"]) == ({"d/a": "n"}, {"d/a": "n", "d/b": "n"})
+
+
+def test_who_waited_in_vain_makes_room_for_others() -> None:
+    """Each is tried, and waits until its time is over, when the others hear that a pod left the node. Who waited in
+    vain once holds the node in the end: it would go on for ever."""
+    found = run(node(1), pod("a"), pod("b"), closed=True)
+    told = [(cycle["popped"], *cycle.get("waiting", ()), *cycle.get("failed", ())) for cycle in found["cycles"]]
+    assert told[:3] == [("d/a", "d/a"), ("d/b", "d/b"), ("d/a", "d/a")]
+    reason = "rejected due to timeout after waiting 1m0s at plugin Approval"
+    assert found["cycles"][2]["failed"]["d/a"]["message"] == f"0/1 nodes are available: 1 {reason}."
+    assert found["cycles"][2]["failed"]["d/a"]["rejectors"] == ["Approval"]
+    assert found["cycles"][3]["waiting"] == {"d/b": "n"}
+    assert list(found["waitingOnPermit"].values()) == ["n"]
+
+
+def test_one_that_waits_is_preempted_without_being_deleted() -> None:
+    """The first needs the second beside it, so that the third comes before it once more, and takes the rest."""
+    term = {"labelSelector": {"matchLabels": {"app": "friend"}}, "topologyKey": "kubernetes.io/hostname"}
+    needy = pod("a", "yes", priority=9)
+    needy["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    friend = pod("b", "yes", priority=9)
+    friend["metadata"]["labels"]["app"] = "friend"
+    host = node()
+    host["metadata"]["labels"] = {"kubernetes.io/hostname": "n"}
+    found = run(host, needy, friend, pod("c"), closed=True)
+    assert [cycle["popped"] for cycle in found["cycles"][:4]] == ["d/a", "d/b", "d/c", "d/a"]
+    preempting = found["cycles"][3]
+    assert (preempting["victims"], preempting["failed"]["d/a"]["nominated"]) == (["d/c"], "n")
+    failure = {"code": "Error", "message": "waiting on permit for pod: preempted", "nominated": "", "rejectors": []}
+    assert preempting["failed"]["d/c"] == failure
+    assert {"d/a": "n"} in [cycle.get("bound") for cycle in found["cycles"]]
+    assert found["queueAfter"] == {"d/c": "backoff"}  # which after an error nothing cuts short
