@@ -175,12 +175,12 @@ def headroom_section(resources: Iterable[Headroom], where: str = "on a node") ->
 
 def _resource(found: Headroom) -> tuple[Cell, ...]:
     amounts = (found.allocatable, found.requested_before, found.requested_after, found.largest_free_after)
-    total, before, after, free = (_rounded(found.resource, amount) for amount in amounts)
+    total, before, after, free = (rounded(found.resource, amount) for amount in amounts)
     parts = (f"{100 * amount / found.allocatable:.1f} %" for amount in amounts[1:3])
     return (found.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
 
 
-def _rounded(name: str, amount: int) -> str:
+def rounded(name: str, amount: int) -> str:
     """Large amounts to three digits: they are sums of many."""
     if name == "cpu":
         return readable(name, amount) if amount < 10_000 else f"{amount // 1000:,}"

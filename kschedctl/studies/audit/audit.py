@@ -14,11 +14,13 @@ from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
+from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
     "latency": latency_section,
+    "packing": packing_section,
 }
 NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),

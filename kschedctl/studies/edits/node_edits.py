@@ -58,7 +58,12 @@ def changed(cluster: Cluster, names: Collection[str], change: Callable[[Node], N
 
 def cordoned(cluster: Cluster, names: Collection[str]) -> Cluster:
     """These nodes take no more pods."""
-    return changed(cluster, names, lambda node: _tainted(_schedulable(node, False), [UNSCHEDULABLE], []))
+    return changed(cluster, names, cordoned_node)
+
+
+def cordoned_node(node: Node) -> Node:
+    """The node, which takes no more pods."""
+    return _tainted(_schedulable(node, False), [UNSCHEDULABLE], [])
 
 
 def uncordoned(cluster: Cluster, names: Collection[str]) -> Cluster:

@@ -19,6 +19,7 @@ from kschedctl.render.page import (
     paragraph,
 )
 from kschedctl.render.pages.audit.latency import latency_blocks
+from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import Section
@@ -30,6 +31,7 @@ SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
     "latency": latency_blocks,
+    "packing": packing_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 

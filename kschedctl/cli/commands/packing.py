@@ -1,0 +1,53 @@
+"""``kschedctl packing``: what free capacity can nobody use, and which nodes could the others do without?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import load
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.packing import USUAL, packing_section
+from kschedctl.studies.packing.emptying import Limits
+
+EXAMPLES = (
+    "kschedctl packing",
+    "kschedctl packing --snapshot prod.ksnap --nodes 100",
+    "kschedctl packing --demo --nodes 0 -o wide",
+)
+
+
+@with_options
+def packing(
+    *,
+    source: Source,
+    shown: Judged,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            "--nodes",
+            metavar="NUMBER",
+            help=f"Try to empty so many nodes; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
+            show_default=False,
+        ),
+    ] = -1,
+) -> Answer:
+    """What free capacity can nobody use, and which nodes could the others do without?
+
+    Stranded is what is free on nodes that take none of the pods that wait or usually go there. Then nodes are drained
+    in turn, as kschedctl drain does it, those with the least on them first, each after those that worked: a greedy
+    choice, of which another order may empty more. Nodes that are cordoned or of the control plane are left out.
+    """
+    if nodes < -1:
+        raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")
+    limits = USUAL if nodes == -1 else Limits(nodes, pods=0)
+    cluster = load(source)
+    with bars() as progress:
+        return shown.judged(packing_section(Ground(Scheduler(cluster), progress=progress), limits))

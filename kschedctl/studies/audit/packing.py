@@ -1,0 +1,163 @@
+"""Fragmentation and packing: free capacity that no pod can use, and nodes that the others could do without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kschedctl.api.resource_names import CPU, MEMORY
+from kschedctl.reports.audit.packing import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.packing.emptying import Emptying, Limits, emptying
+from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
+from kschedctl.studies.packing.stranded import CORDONED, Stranded, stranded
+from kschedctl.studies.unknown import of_simulation, together
+
+USUAL = Limits(nodes=20, pods=300)
+"""What is tried when nothing else is asked for: a few seconds' work in a big cluster."""
+MUCH = 0.1
+"""From this share of a pool's cpu or memory on stranded capacity is worth a warning."""
+STRANDED = AuditRule(
+    "audit-packing-stranded",
+    WARNING,
+    "Free capacity of a pool that no pod can use",
+    "It is on nodes on which none of the pods fits that wait or usually go there: one resource is used up, and what is "
+    "left of the others is paid for in vain.",
+    "Shape nodes and requests alike: nodes with more of what runs out, or pods that ask for less of it",
+)
+SPARE = AuditRule(
+    "audit-packing-spare-nodes",
+    NOTE,
+    "Nodes that the others could do without",
+    "All that runs on them and would have to move fits on others, within disruption budgets.",
+    "Drain them, and take them away; a cluster autoscaler or descheduler does so where it may",
+)
+
+
+def packing_section(ground: Ground, limits: Limits = USUAL) -> PackingSection:
+    """What is stranded, and what can be emptied as far as the limits go."""
+    view = ground.scheduler.view
+    pools = Pools.of(view)
+    pending = [view.pods.index[pod.key] for pod in ground.pending if pod.key in view.pods.index]
+    room = stranded(ground.scheduler, pools, pending)
+    spare = emptying(ground.scheduler, pools, limits, ground.progress)
+    rooms, savings = tuple(_rooms(view, pools, room)), tuple(_savings(view, pools, spare))
+    return PackingSection(
+        title="Fragmentation and packing",
+        headline=_headline(view, pools, room, spare),
+        pools=rooms,
+        typical=room.typical,
+        stranded=room.rooms,
+        emptied=spare.emptied,
+        kept=spare.kept,
+        empty=tuple(view.nodes.names[row] for row in spare.empty.tolist()),
+        candidates=spare.candidates,
+        tried=spare.tried,
+        savings=savings,
+        **judged(
+            (STRANDED, SPARE),
+            [*_stranded_findings(rooms, room.rooms), *_spare_findings(rooms, savings, spare)],
+            together([[*_not_read(ground), *of_simulation(room.simulation), *spare.unknown]]),
+        ),
+    )
+
+
+def _not_read(ground: Ground) -> Iterator[UnknownKind]:
+    for kind in ("Node", "Pod"):
+        if gap := ground.cluster.gap(kind):
+            yield UnknownKind(kind, gap.why, VERDICT)
+
+
+def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
+    """The pools with workers, the largest first."""
+    free, workers = free_of(view), pools.workers[:, None]
+    sums = [
+        pools.sums(by_node * mask)
+        for by_node, mask in (
+            (view.allocatable, workers),
+            (view.requested, workers),
+            (free, workers),
+            (free, room.nodes[:, None]),
+        )
+    ]
+    nodes = np.bincount(pools.code[pools.workers], minlength=len(pools.names))
+    for code in np.argsort(-nodes, kind="stable").tolist():
+        resources = tuple(
+            ResourceRoom(name, *(int(each[code, view.resources[name]]) for each in sums))
+            for name in told(view)
+            if sums[0][code, view.resources[name]]
+        )
+        if nodes[code]:
+            yield PoolRoom(pools.names[code], int(nodes[code]), resources)
+
+
+def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]:
+    """By pool, those with most nodes first."""
+    rows = [*spare.empty.tolist(), *(view.nodes.index[each.node] for each in spare.emptied)]
+    found, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
+    for code, nodes in found.most_common():
+        mine = [row for row in rows if pools.code[row] == code]
+        saves = amounts_of(view, view.allocatable[mine].sum(axis=0))
+        yield PoolSavings(pools.names[code], nodes, empty[code], saves)
+
+
+def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
+    """What could go, of how many that were tried, and the share of the free cpu and memory that is of no use."""
+    if not pools.workers.any():
+        return "no worker nodes are known"
+    free = free_of(view)
+    parts = []
+    for name in (CPU, MEMORY):
+        column = view.resources[name]
+        if useless := int(free[room.nodes, column].sum()):
+            parts.append(f"{useless / int(free[pools.workers, column].sum()) * 100:.3g} % of free {name}")
+    lost = f"{' and '.join(parts)} stranded" if parts else "no free capacity is stranded"
+    emptied = f"{len(spare.emptied):,} of {spare.tried:,} nodes tried can be emptied" if spare.tried else ""
+    if emptied and spare.candidates > spare.tried:
+        emptied += f" ({spare.candidates:,} could be tried)"
+    empty = f"{len(spare.empty):,} are empty" if len(spare.empty) else ""
+    return "; ".join(part for part in (lost, emptied, empty) if part)
+
+
+def _stranded_findings(rooms: Sequence[PoolRoom], lost: Sequence[StrandedRoom]) -> Iterator[Finding]:
+    """One of each pool, about cpu and memory."""
+    for pool in rooms:
+        shares = {each.resource: each.stranded / each.allocatable for each in pool.resources if each.stranded}
+        main = {name: shares[name] for name in (CPU, MEMORY) if name in shares}
+        if not main:
+            continue
+        here = [each for each in lost if each.pool == pool.pool and each.reason != CORDONED]
+        most = sorted(main.items(), key=lambda item: -item[1])
+        shown = " and ".join(f"{share * 100:.3g} % of its {name}" for name, share in most)
+        nodes = sum(each.nodes for each in here)
+        reasons = ", ".join(dict.fromkeys(each.reason for each in here if each.reason))
+        yield STRANDED.finding(
+            f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
+            f"{shown} is free on {nodes:,} of {pool.nodes:,} nodes that take none of the pods that wait or usually go "
+            f"there: {reasons}",
+            severity=WARNING if max(main.values()) >= MUCH else NOTE,
+        )
+
+
+def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], spare: Emptying) -> Iterator[Finding]:
+    nodes = {pool.pool: pool.nodes for pool in rooms}
+    for pool in savings:
+        names = [each.node for each in spare.emptied if each.pool == pool.pool]
+        moved = sum(each.moved for each in spare.emptied if each.pool == pool.pool)
+        parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes run nothing that would have to move"] * bool(pool.empty)
+        parts += [f"{len(names):,} can be emptied, drained in turn, by moving {_pods(moved)}"] * bool(names)
+        yield SPARE.finding(
+            f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
+            "; ".join(parts),
+            f"kschedctl drain {names[0]}" if names else "",
+        )
+
+
+def _pods(number: int) -> str:
+    return f"{number:,} pod{'s' * (number != 1)}"

@@ -1,0 +1,128 @@
+"""Nodes that the others could do without: drained in turn, within budgets, each on top of those that worked.
+
+Greedy: nodes with the least on them that would have to move are tried first, and one that could be emptied stays so for
+the rest. Another order may empty more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import Row, Rows
+from kschedctl.api.ownership import owner_of
+from kschedctl.api.resource_names import CPU, MEMORY, PODS
+from kschedctl.reports.audit.packing import EmptiedNode, KeptNode
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.drain import STAYING, Draining
+from kschedctl.studies.edits.node_edits import cordoned_node
+from kschedctl.studies.packing.pools import Pools, amounts_of
+from kschedctl.studies.parallel import Progress
+from kschedctl.studies.unknown import of_simulation, together
+
+
+class Limits(NamedTuple):
+    """How many nodes are tried at most, 0 for all, and how many pods are evicted on the way, 0 for any number."""
+
+    nodes: int
+    pods: int
+
+
+class Emptying(NamedTuple):
+    """``empty``: rows of nodes on which nothing would have to move. ``candidates``: how many others there are.
+
+    ``unknown``: what the replays lean on that was not read.
+    """
+
+    emptied: tuple[EmptiedNode, ...]
+    kept: tuple[KeptNode, ...]
+    empty: Rows
+    candidates: int
+    unknown: tuple[UnknownKind, ...]
+
+    @property
+    def tried(self) -> int:
+        return len(self.emptied) + len(self.kept)
+
+
+class NodeTrial(NamedTuple):
+    """A drain of one node: what it left, how many pods it moved, and why it does not empty the node, if so."""
+
+    view: Fork
+    moved: int
+    why: str
+    unknown: tuple[UnknownKind, ...]
+
+
+def emptying(scheduler: Scheduler, pools: Pools, limits: Limits, progress: Progress) -> Emptying:
+    """What can be emptied of the workers, as far as the limits go."""
+    view = scheduler.view
+    movable, usage = _moving(view)
+    empty = np.flatnonzero(pools.workers & (movable == 0))
+    order = [row for row in np.argsort(usage, kind="stable").tolist() if pools.workers[row] and movable[row]]
+    chosen = list(_within(limits, order, movable))
+    done = progress.begin("Emptying nodes", len(chosen))
+    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list[UnknownKind]()
+    for row in chosen:
+        trial = _drained(scheduler, view, Row(row))
+        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
+        unknown += trial.unknown
+        done(1)
+        if trial.why:
+            kept.append(KeptNode(name, pool, trial.why))
+            continue
+        view = trial.view
+        emptied.append(EmptiedNode(name, pool, trial.moved, amounts_of(view, view.allocatable[row])))
+    return Emptying(tuple(emptied), tuple(kept), empty, len(order), together([unknown]))
+
+
+def _moving(view: Fork) -> tuple[Rows, Rows]:
+    """(N,) each: how many pods would have to move, and the largest share of the node's resources that they request."""
+    stays = view.pods.where(lambda info: owner_of(info.pod).kind in STAYING)
+    used = view.sum_by_node(np.where(stays[:, None], 0, view.requests))
+    columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
+    share = used[:, columns] / np.maximum(view.allocatable[:, columns], 1)
+    return used[:, view.resources[PODS]], share.max(axis=1)
+
+
+def _within(limits: Limits, order: list[int], movable: Rows) -> Iterator[int]:
+    """The first of the rows; at least one, however many pods it has."""
+    pods = 0
+    for place, row in enumerate(order):
+        pods += int(movable[row])
+        if (limits.nodes and place >= limits.nodes) or (limits.pods and place and pods > limits.pods):
+            return
+        yield row
+
+
+def _drained(scheduler: Scheduler, view: Fork, row: Row) -> NodeTrial:
+    """The node cordoned and drained, as kschedctl drain does it. Nobody may be lost, evicted or left without a node."""
+    node = view.nodes.objects[row]
+    simulation = Simulation(scheduler, view.changed(view.cluster, {row: cordoned_node(node)}))
+    draining = Draining(simulation, [node.metadata.name])
+    evictable = len(draining.evictable)
+    draining.run()
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    return NodeTrial(simulation.view, evictable, _why_not(draining), of_simulation(simulation, *draining.leans))
+
+
+def _why_not(draining: Draining) -> str:
+    """The first thing that keeps the node from being emptied."""
+    pods = draining.simulation.view.pods.objects
+    if blocked := draining.blocked():
+        return f"{blocked[0].pod}: {blocked[0].why}"
+    if draining.lost:
+        return f"{pods[draining.lost[0]].key} would be lost: nobody makes it anew"
+    for outcome in draining.simulation.explained(draining.outcomes.values()):
+        if outcome.row < 0:
+            first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
+            return f"{pods[outcome.position].key}: {first}"
+    if draining.preempting:
+        return f"{pods[draining.preempting[0].position].key} would evict others"
+    return ""
