@@ -50,7 +50,7 @@ from kschedctl.studies.why.headline import headline
 from kschedctl.studies.why.permit import permit_reports, permitted
 from kschedctl.studies.why.pod_group import in_group, pod_group_report
 from kschedctl.studies.why.preemption import preemption_report
-from kschedctl.studies.why.reach import obstacles
+from kschedctl.studies.why.reach import Obstacle, obstacles
 from kschedctl.studies.why.reservations import devices_by_node, reservations, volumes_by_node
 from kschedctl.studies.why.searches import searched_nodes
 from kschedctl.studies.why.upstream_faults import upstream_faults
@@ -153,8 +153,11 @@ def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     return replace(pod, spec=spec)
 
 
-def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
-    """One pod's explanation; the pod is as the API server holds it."""
+def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
+    """One pod's explanation; the pod is as the API server holds it.
+
+    Without ``nodes`` nothing is told of single nodes, which takes most of the time, nor what to look at next.
+    """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknown = scheduler.framework_for(info, scheduler.view)
     settled = _settled(pod, framework)
@@ -162,12 +165,12 @@ def explain_pod(scheduler: Scheduler, pod: Pod) -> Explanation:
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
-        report = replace(_document(cycle, scheduler, framework), searched=searched_nodes(cycle, scheduler.sampled))
+        report = replace(_document(cycle, scheduler, framework, nodes), searched=searched_nodes(cycle, scheduler.sampled))
         report = _with_unknown(
             in_group(report, pod_group_report(scheduler, framework, pod)), (*unknown, *cycle.consultation.unknown)
         )
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
-    return replace(report, advice=tuple(advice(report, pod, scheduler, framework)))
+    return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
 
 
 def as_events(report: Explanation) -> Explanation:
@@ -201,12 +204,10 @@ def _settled(pod: Pod, framework: Framework | None) -> str:
     return ""
 
 
-def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Explanation:
-    names = cycle.view.nodes.names
+def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework, nodes: bool) -> Explanation:
     stuck = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if stuck else PostFilterOutcome()
     found = obstacles(cycle)
-    nodes, reserved = node_reports(found, cycle), reservations(cycle)
     permit = permit_reports(cycle)
     verdict, message = _verdict(cycle), fit_error(cycle, post_filter.message) if stuck else cycle.error
     if verdict == "Schedulable" and permit:
@@ -220,24 +221,36 @@ def _document(cycle: Cycle, scheduler: Scheduler, framework: Framework) -> Expla
         not_replayed=not_replayed(scheduler, framework),
         upstream_faults=upstream_faults(cycle, framework),
         ignored=scheduler.ignored((cycle.info.spec,)),
-        node_order=names,
+        node_order=cycle.view.nodes.names,
+        feasible=cycle.passed.names,
+        best=_best(cycle),
         causes=causes(found, cycle) if stuck else (),
-        eliminations=eliminations(found, cycle),
-        nodes=nodes,
-        groups=node_groups(nodes),
-        volumes=volumes_by_node(reserved),
-        allocations=devices_by_node(reserved),
-        preemption=preemption_report(post_filter, cycle) if stuck and names else None,
-        **_refused(cycle),
-        **_scored(cycle, framework),
+        preemption=preemption_report(post_filter, cycle) if stuck and cycle.view.nodes.names else None,
+        **_before_filter(cycle),
+        **(_of_nodes(cycle, framework, found) if nodes else {}),
         **extended(cycle, scheduler),
         post_filter=_post_filter(post_filter),
         **_common(scheduler, cycle.info.pod),
     )
 
 
-def _refused(cycle: Cycle) -> dict[str, Any]:
-    """What the plugins answered before nodes are scored, in the form of the conformance contract."""
+def _of_nodes(cycle: Cycle, framework: Framework, found: Sequence[Obstacle]) -> dict[str, Any]:
+    """What is told of single nodes."""
+    nodes, reserved = node_reports(found, cycle), reservations(cycle)
+    return {
+        "eliminations": eliminations(found, cycle),
+        "nodes": nodes,
+        "groups": node_groups(nodes),
+        "volumes": volumes_by_node(reserved),
+        "allocations": devices_by_node(reserved),
+        "filter": _filter(cycle),
+        "first_fail": _first_fail(cycle),
+        **_scored(cycle, framework),
+    }
+
+
+def _before_filter(cycle: Cycle) -> dict[str, Any]:
+    """What the plugins answered of the pod alone, in the form of the conformance contract."""
     return {
         "queue": {name: StatusReport(s.code, s.reasons) for name, s in cycle.queue.items()},
         "pre_filter": {
@@ -246,9 +259,6 @@ def _refused(cycle: Cycle) -> dict[str, Any]:
             )
             for name, r in cycle.pre_filter.results.items()
         },
-        "filter": _filter(cycle),
-        "first_fail": _first_fail(cycle),
-        "feasible": cycle.passed.names,
         "unschedulable_plugins": tuple(sorted(cycle.unschedulable_plugins)),
     }
 
@@ -262,8 +272,11 @@ def _scored(cycle: Cycle, framework: Framework) -> dict[str, Any]:
         "weighted": _scores(cycle, scores.weighted),
         "weights": {name: framework.profile.weights[name] for name in scores.raw},
         "total": dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
-        "best": tuple(dict.fromkeys(names[i] for i in scores.top.tolist())),
     }
+
+
+def _best(cycle: Cycle) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist()))
 
 
 def _post_filter(outcome: PostFilterOutcome) -> PostFilterReport | None:

@@ -56,7 +56,7 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
         own = pod.key if asked else ""  # to extenders no two pods are alike
         alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
         if alike not in shared:
-            shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod)))
+            shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod), nodes=False))
         found[pod.key] = shared[alike]
     return found
 

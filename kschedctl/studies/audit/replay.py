@@ -28,7 +28,7 @@ def replayed(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> t
         alike.setdefault(key, []).append(pod)
     done, found = progress.begin("Replaying pending pods", len(pods)), []
     for same in alike.values():
-        explanation = as_events(explain_pod(scheduler, scheduler.view.stored(same[0])))
+        explanation = as_events(explain_pod(scheduler, scheduler.view.stored(same[0]), nodes=False))
         found.append(ReplayedPods(tuple(same), explanation))
         done(len(same))
     return tuple(found)

@@ -232,7 +232,7 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
     asked = StandIn(scheduler, scheduler.view.stored(group.pods[0]))
-    if not may_help(explain_pod(scheduler, asked.pod), asked):
+    if not may_help(explain_pod(scheduler, asked.pod, nodes=False), asked):
         return group
     search, best = searched(asked, wishes)
     progress(1)

@@ -115,7 +115,7 @@ def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str
 def _unschedulable(report: Explanation) -> str:
     if report.preemption and report.preemption.terminating:
         return _under_way(report.preemption)
-    return in_words(report.causes, len(report.nodes)) or report.message or ""
+    return in_words(report.causes, len(report.node_order)) or report.message or ""
 
 
 def _waiting(report: Explanation) -> str:
