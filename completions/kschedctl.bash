@@ -57,8 +57,7 @@ _kschedctl() {
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
-        audit/--section) COMPREPLY=($(compgen -W 'pending latency packing' -- "$current")); return ;;
-        audit/--now) COMPREPLY=(); return ;;
+        audit/--section) COMPREPLY=($(compgen -W 'pending queue latency packing' -- "$current")); return ;;
         audit/-o|audit/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--fail-on|latency/--fail-on|packing/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -68,6 +67,8 @@ _kschedctl() {
         audit/--target|latency/--target) COMPREPLY=(); return ;;
         audit/--metrics-token-file|latency/--metrics-token-file) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         audit/--metrics-ca-file|latency/--metrics-ca-file) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        audit/--now) COMPREPLY=(); return ;;
+        audit/--since) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
@@ -92,7 +93,7 @@ _kschedctl() {
         wakes/*) _kschedctl_names pods; return ;;
         lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --profile --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        audit/-*) words='--section --now -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure' ;;
+        audit/-*) words='--section -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure --now --since' ;;
         audit/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         latency/-*) words='--kubeconfig --context --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure -o --output --color -v --verbose -q --quiet --fail-on' ;;
         latency/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

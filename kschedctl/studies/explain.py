@@ -165,7 +165,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
-        report = replace(_document(cycle, scheduler, framework, nodes), searched=searched_nodes(cycle, scheduler.sampled))
+        report = _document(cycle, scheduler, framework, nodes)
+        report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         report = _with_unknown(
             in_group(report, pod_group_report(scheduler, framework, pod)), (*unknown, *cycle.consultation.unknown)
         )

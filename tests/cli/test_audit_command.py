@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
@@ -89,3 +90,12 @@ def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -
 def test_markdown_and_yaml(run: Run) -> None:
     assert "## Pending, by cause" in run("audit", "--demo", "-o", "markdown").out
     assert "kind: Audit" in run("audit", "--demo", "-o", "yaml").out
+
+
+def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
+    """The node grew: that wakes the pod, which fits by now and waits."""
+    before, waits = str(tmp_path / "a.ksnap"), pod("waits", "3", uid="1")
+    assert run("snapshot", "save", "-f", write(node("n1", "2"), waits), "-o", before, "-q").code == 0
+    code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
+    assert (code, first_line(out)) == (1, "Unsound: queue (1 warning)")
+    assert "Node n1 changed (NodeResourcesFit) woke it, and it waits" in " ".join(out.split())

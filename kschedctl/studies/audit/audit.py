@@ -16,9 +16,11 @@ from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
+from kschedctl.studies.audit.queue import queue_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
+    "queue": queue_section,
     "latency": latency_section,
     "packing": packing_section,
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.times import nanoseconds
@@ -15,6 +17,8 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.latency.measured import Measured
 from kschedctl.studies.latency.verdicts import LatencyLimits
 from kschedctl.studies.parallel import UNSEEN, Progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,17 @@ class Ground:
     def replay(self) -> tuple[ReplayedPods, ...]:
         """All of them, those alike in all that scheduling reads together."""
         return replayed(self.scheduler, self.pending, self.progress)
+
+    def once(self, make: Callable[[Ground], T]) -> T:
+        """What several sections make of the ground, made once: ``ground.once(waiting_pods)``."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: T = self._made[make]
+        return found
+
+    @cached_property
+    def _made(self) -> dict[Callable[[Ground], Any], Any]:
+        return {}
 
     def seconds_since(self, time: str | None) -> float | None:
         """How long ago that was; None where it, or now, is not known or no time."""

@@ -12,7 +12,7 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, victims_of, waiting_pods
+from kschedctl.studies.audit.waiting import WaitingPod, victims_of, waiting_pods, waits_too_long
 from kschedctl.studies.unknown import together
 
 CAUSES = {
@@ -90,7 +90,7 @@ RULES["unschedulable"] = UNSCHEDULABLE
 
 def pending_section(ground: Ground) -> PendingSection:
     """Every pending pod by what keeps it pending."""
-    waiting = list(waiting_pods(ground))
+    waiting = ground.once(waiting_pods)
     groups = _grouped(waiting)
     unknown = [*together(each.explanation.unknown for each in ground.replay), *_of_nothing(ground)]
     if not ground.now and any(each.cause == "stuck" for each in waiting):
@@ -181,18 +181,12 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> s
         return rule.severity
     if not ground.now:
         return NOTE
-    waits = [ground.seconds_since(each.said.at if each.said and each.said.at else _since_when(each)) for each in group]
-    longest = max((seconds for seconds in waits if seconds is not None), default=0)
-    return ERROR if longest > ground.thresholds.flushed_seconds else WARNING
-
-
-def _since_when(waiting: WaitingPod) -> str:
-    return waiting.pod.metadata.creation_timestamp or ""
+    return ERROR if any(waits_too_long(each, ground) for each in group) else WARNING
 
 
 def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
     """How long it waits, and of one that fits what the scheduler said of it last."""
-    waits = age(_since_when(first), ground.now)
+    waits = age(first.pod.metadata.creation_timestamp, ground.now)
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:

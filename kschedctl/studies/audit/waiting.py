@@ -5,7 +5,7 @@ A pod that fits by itself may find no room once the pods before it had their tur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
@@ -34,12 +34,10 @@ class WaitingPod(NamedTuple):
     said: LastWords | None = None
 
 
-def waiting_pods(ground: Ground) -> Iterator[WaitingPod]:
+def waiting_pods(ground: Ground) -> tuple[WaitingPod, ...]:
     """All that wait, those alike one after the other."""
     nodes = _in_turn(ground)
-    for alike in ground.replay:
-        for pod in alike.pods:
-            yield _waiting(pod, alike.explanation, ground, nodes)
+    return tuple(_waiting(pod, alike.explanation, ground, nodes) for alike in ground.replay for pod in alike.pods)
 
 
 def _in_turn(ground: Ground) -> Mapping[str, str]:
@@ -83,6 +81,13 @@ def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[st
     waits = ground.seconds_since(pod.metadata.creation_timestamp)
     just_came = waits is not None and waits < ground.thresholds.stuck_seconds
     return ("turn" if just_came else "stuck"), FITS
+
+
+def waits_too_long(waiting: WaitingPod, ground: Ground) -> bool:
+    """Whether it was left alone for longer than any refused pod is, since it was made or the scheduler told of it."""
+    heard = waiting.said.at if waiting.said and waiting.said.at else waiting.pod.metadata.creation_timestamp
+    seconds = ground.seconds_since(heard)
+    return seconds is not None and seconds > ground.thresholds.flushed_seconds
 
 
 def victims_of(report: Explanation, ground: Ground) -> tuple[TerminatingVictim, ...]:

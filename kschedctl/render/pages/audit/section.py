@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
+from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.findings import Finding
@@ -30,6 +31,7 @@ STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
 SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
+    "queue": queue_blocks,
     "latency": latency_blocks,
     "packing": packing_blocks,
 }

@@ -1,0 +1,57 @@
+"""The options that say when a cluster was as it is, and with which earlier moment of it to compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.times import nanoseconds
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import load
+from kschedctl.cluster import Cluster
+from kschedctl.demo import DEMO_TIME
+from kschedctl.errors import InputError, UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class AuditTimes:
+    """The moment that is looked at, and an earlier one."""
+
+    now: Annotated[
+        str,
+        typer.Option(
+            "--now", metavar="TIME", help="When the cluster was as it is, RFC 3339.  [default: when it was read]"
+        ),
+    ] = ""
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="FILE", help="A snapshot of it from before: whether what changed since woke pods."
+        ),
+    ] = ""
+
+    def moment(self, source: Source, cluster: Cluster) -> str:
+        """An RFC 3339 time; of files nobody knows. Raises UsageError."""
+        if self.now:
+            try:
+                nanoseconds(self.now)
+            except InputError as error:
+                raise UsageError(str(error), where="--now") from None
+            return self.now
+        if source.demo:
+            return DEMO_TIME
+        return cluster.picture.read_at if cluster.picture else ""
+
+    def earlier(self, source: Source, cluster: Cluster) -> Scheduler | None:
+        """The cluster of the snapshot, where one is named. Raises UsageError for one that is not from before."""
+        if not self.since:
+            return None
+        before = load(replace(source, snapshot=[self.since], filename=[], demo=False))
+        times = [picture.read_at for picture in (before.picture, cluster.picture) if picture and picture.read_at]
+        if len(times) == 2 and nanoseconds(times[0]) >= nanoseconds(times[1]):
+            told = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
+            raise UsageError(told, where="--since", hint="want a snapshot from before")
+        return Scheduler(before)

@@ -1,0 +1,225 @@
+"""In which queue each pending pod is now, what would wake it, and whether anything should have since an earlier time.
+
+Upstream: pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). How often a pod was tried, and how long it backs off,
+the scheduler alone remembers: told is what its events tell, else that it is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.cluster import Cluster
+from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind, undecided
+from kschedctl.reports.wakes import PodBetween, WakesBetween, WakeUps
+from kschedctl.studies.ages import age
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.last_words import was_refused
+from kschedctl.studies.audit.rule import ERROR, WARNING, AuditRule, judged
+from kschedctl.studies.audit.waiting import WaitingPod, waiting_pods, waits_too_long
+from kschedctl.studies.unknown import together
+from kschedctl.studies.waking.between import wakes_between
+from kschedctl.studies.waking.many import refused_pods
+from kschedctl.studies.waking.wake_ups import wake_ups_of
+from kschedctl.studies.waking.wakes import Refused, leaning
+
+QUEUES = {
+    "unknown": "that fit (queue not known)",
+    "activeQ": "to be tried next",
+    "backoffQ": "backing off",
+    "unschedulable": "unschedulable",
+    "gated": "gated",
+    "none": "in no queue of this scheduler",
+}
+"""The queues in the order in which they are told, and how their pods are counted."""
+CHANGES_TOLD, CHANGES_KEPT = 2, 10
+HINTS = UnknownKind("QueueingHint", "of this version are not replayed as they are", VERDICT)
+MISSED = AuditRule(
+    "audit-queue-missed",
+    ERROR,
+    "A pod fits by now, and nothing told the scheduler",
+    "Of all that changed nothing woke it, by what the plugins asked for and by their hints: it waits for the flush of "
+    "the unschedulable pods, five minutes after its last attempt. That flush hides the fault.",
+    "Report it upstream with both snapshots; until then any change of the pod itself, as a label, has it tried again",
+    "https://github.com/kubernetes/kubernetes/issues/49314",
+)
+IN_VAIN = AuditRule(
+    "audit-queue-woken-in-vain",
+    ERROR,
+    "A pod was woken, fits, and waits all the same",
+    "A change between the two moments takes it out of the unschedulable pods, and its back-off lasts ten seconds at "
+    "most: the scheduler did not hear of the change, or does not work through its queue.",
+    "Look at the scheduler's log, its watches and its queue lengths (scheduler_pending_pods)",
+    "pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
+)
+
+
+class InQueue(NamedTuple):
+    """A pod and its queue; ``refused``: its attempt, where a profile serves it."""
+
+    waiting: WaitingPod
+    queue: str
+    refused: Refused | None = None
+
+    @property
+    def refused_by(self) -> tuple[str, ...]:
+        return tuple(sorted(self.refused.attempt.rejectors.all)) if self.refused else ()
+
+    @property
+    def since(self) -> str:
+        """When it was put there at the latest: when it was last heard of, else when it was made."""
+        said = self.waiting.said.at if self.waiting.said else ""
+        return said or self.waiting.pod.metadata.creation_timestamp or ""
+
+
+def queue_section(ground: Ground) -> QueueSection:
+    """Every pending pod by its queue; what lies between the earlier moment and this one, where there is one."""
+    queued = list(_queued(ground))
+    between = _between(ground)
+    leans = _leans(queued, ground)
+    found = tuple(_fitting(between, ground)) if between else ()
+    told = tuple(_shortened(pod, waiting) for pod, waiting in found)
+    return QueueSection(
+        title="Queue and wake-ups",
+        headline=_headline(queued, between, told),
+        queued=tuple(_report(group, ground) for group in _grouped(queued)),
+        before=between.before if between else "",
+        changes=between.changes if between else 0,
+        unheard=between.unheard if between else 0,
+        between=told,
+        not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
+        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(leans, between)),
+    )
+
+
+def _queued(ground: Ground) -> Iterator[InQueue]:
+    """Every pending pod, those alike one after the other."""
+    waiting = {each.pod.key: each for each in ground.once(waiting_pods)}
+    served = [each.pod for each in waiting.values() if each.cause != "unserved"]
+    for refused, alike in refused_pods(ground.scheduler, served):
+        for pod in alike:
+            yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
+    yield from (InQueue(each, "none") for each in waiting.values() if each.cause == "unserved")
+
+
+def _queue(waiting: WaitingPod, refused: Refused) -> str:
+    """A pod that fits now was tried in vain before, or never; of the former nobody knows what happened to it since."""
+    if refused.attempt.gating_plugin:
+        return "gated"
+    if refused.attempt.rejectors.all or waiting.cause == "gang":
+        return "unschedulable"
+    if waiting.cause in ("error", "backoff"):
+        return "backoffQ"
+    return "unknown" if was_refused(waiting.pod) else "activeQ"
+
+
+def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
+    groups: dict[tuple[str, tuple[str, ...]], list[InQueue]] = {}
+    for each in queued:
+        groups.setdefault((each.queue, each.refused_by), []).append(each)
+    for group in groups.values():
+        group.sort(key=lambda each: (not each.since, each.since, each.waiting.pod.key))
+    order = tuple(QUEUES)
+    return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
+
+
+def _report(group: Sequence[InQueue], ground: Ground) -> PodsInQueue:
+    first = group[0]
+    found = wake_ups_of(ground.scheduler, first.refused) if first.refused else None
+    return PodsInQueue(
+        queue=first.queue,
+        pods=tuple(each.waiting.pod.key for each in group),
+        refused_by=first.refused_by,
+        since=first.since,
+        age=age(first.since, ground.now),
+        headline=_why(first, found),
+        wakes=found.rejectors if found else (),
+    )
+
+
+def _why(first: InQueue, found: WakeUps | None) -> str:
+    if first.queue == "unknown":
+        return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
+    if first.queue == "activeQ":
+        return "fits now, and was not tried yet"
+    return found.headline if found else first.waiting.reason
+
+
+def _leans(queued: Iterable[InQueue], ground: Ground) -> list[dict[str, Any]]:
+    refused = {id(each.refused): each.refused for each in queued if each.refused}
+    return [leaning(ground.scheduler, each) for each in refused.values()]
+
+
+def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None) -> Iterator[UnknownKind]:
+    """What the queues lean on; without hints as they are nothing is known of what should have woken a pod."""
+    yield from together(each["unknown"] for each in leans)
+    if between is not None:
+        yield from between.unknown
+        if between.undecided and not undecided(between.unknown):
+            yield HINTS
+
+
+def _between(ground: Ground) -> WakesBetween | None:
+    """What woke pods since the earlier moment, where that is known."""
+    if ground.earlier is None:
+        return None
+    return wakes_between(ground.earlier, ground.scheduler, None, (_moment(ground.earlier.cluster), ground.now))
+
+
+def _moment(cluster: Cluster) -> str:
+    return cluster.picture.read_at if cluster.picture else "the earlier moment"
+
+
+def _fitting(between: WakesBetween, ground: Ground) -> Iterator[tuple[PodBetween, WaitingPod]]:
+    """The pods that were refused at the earlier moment, would get a node by now, and were neither tried nor placed."""
+    stuck = {each.pod.key: each for each in ground.once(waiting_pods) if each.cause == "stuck"}
+    for pod in between.pods:
+        if pod.pod in stuck and (pod.missed or pod.woken_by):
+            yield pod, stuck[pod.pod]
+
+
+def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
+    """With the first of the changes that woke it, and the node that it would get: there may be thousands."""
+    return replace(pod, woken_by=pod.woken_by[:CHANGES_KEPT], fits=(waiting.node,))
+
+
+def _findings(
+    found: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, ground: Ground
+) -> Iterator[Finding]:
+    for pod, waiting in found:
+        name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
+        where = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
+        if pod.missed:
+            yield MISSED.finding(name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace)
+            continue
+        changes = "; ".join(f"{each.change} ({', '.join(each.by)})" for each in pod.woken_by[:CHANGES_TOLD])
+        more = f" and {len(pod.woken_by) - CHANGES_TOLD:,} more changes" if len(pod.woken_by) > CHANGES_TOLD else ""
+        yield IN_VAIN.finding(
+            name,
+            f"{where}; {changes}{more} woke it, and it waits",
+            namespace=waiting.pod.metadata.namespace,
+            severity=ERROR if waits_too_long(waiting, ground) else WARNING,
+        )
+
+
+def _none_of(between: WakesBetween | None) -> str:
+    if between is None or not between.changes:
+        return "it heard of nothing that changed"
+    return f"none of {between.changes:,} changes woke it"
+
+
+def _headline(queued: Sequence[InQueue], between: WakesBetween | None, found: Sequence[PodBetween]) -> str:
+    if not queued:
+        return "nothing is pending"
+    counts = ((words, sum(each.queue == queue for each in queued)) for queue, words in QUEUES.items())
+    told = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    if between is None:
+        return f"{told}; what should have woken them: --since FILE"
+    missed = sum(pod.missed for pod in found)
+    if not found:
+        return f"{told}; none was missed since {between.before}"
+    return f"{missed:,} missed, {len(found) - missed:,} woken in vain since {between.before}; {told}"
