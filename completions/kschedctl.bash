@@ -32,7 +32,7 @@ _kschedctl() {
         explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|wakes/-n|wakes/--namespace|lint/-n|lint/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace) _kschedctl_names namespaces; return ;;
         explain/-l|explain/--selector|remedies/-l|remedies/--selector|wakes/-l|wakes/--selector|lint/-l|lint/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name) COMPREPLY=(); return ;;
-        explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv name jsonpath= custom-columns=' -- "$current")); return ;;
+        explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv name jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|latency/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|packing/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders|remedies/--record-extenders|simulate/--record-extenders|capacity/--record-extenders|drain/--record-extenders|failures/--record-extenders|whatif/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|remedies/--extender-answers|simulate/--extender-answers|capacity/--extender-answers|drain/--extender-answers|failures/--extender-answers|whatif/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -41,10 +41,10 @@ _kschedctl() {
         remedies/--by) COMPREPLY=(); return ;;
         remedies/--only) COMPREPLY=(); return ;;
         remedies/--without) COMPREPLY=(); return ;;
-        remedies/-o|remedies/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown patch jsonpath= custom-columns=' -- "$current")); return ;;
+        remedies/-o|remedies/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html patch jsonpath= custom-columns=' -- "$current")); return ;;
         wakes/--event) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         wakes/--between) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        wakes/-o|wakes/--output|snapshot/-o|snapshot/--output|version/-o|version/--output|versions/-o|versions/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown jsonpath= custom-columns=' -- "$current")); return ;;
+        wakes/-o|wakes/--output|snapshot/-o|snapshot/--output|version/-o|version/--output|versions/-o|versions/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html jsonpath= custom-columns=' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--values) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--severity) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
@@ -56,9 +56,9 @@ _kschedctl() {
         lint/--baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown jsonpath= custom-columns=' -- "$current")); return ;;
+        lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown html jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--section) COMPREPLY=($(compgen -W 'pending queue latency packing' -- "$current")); return ;;
-        audit/-o|audit/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
+        audit/-o|audit/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--fail-on|latency/--fail-on|packing/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         audit/--prometheus|latency/--prometheus) COMPREPLY=(); return ;;
@@ -78,7 +78,7 @@ _kschedctl() {
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
         simulate/--follow) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
-        capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown csv jsonpath= custom-columns=' -- "$current")); return ;;
+        capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         whatif/--compare-version) COMPREPLY=(); return ;;
         packing/--nodes) COMPREPLY=(); return ;;

@@ -174,7 +174,7 @@ class Scope:
 class Output:
     """How to show the answer, and what to say besides."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "csv", "name")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv", "name")] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -222,14 +222,14 @@ class View(Output):
 class Unlisted(Output):
     """The same for answers that are about no list of pods."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "csv")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv")] = TABLE
 
 
 @dataclass(frozen=True)
 class Untabled(Output):
     """The same for answers that are no table of things either."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
 
 
 def _width(wide: bool) -> int:

@@ -60,6 +60,12 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
     return lambda document, style: _load(fill)(_headed(document.to_dict()), style.template)
 
 
+def _html(document: Document, style: Style) -> str:
+    html = import_module("kschedctl.render.html.document")  # Jinja
+    text: str = html.show(document, page_of(document, html.style_of(document)))
+    return text
+
+
 def _of_findings(write: str) -> Callable[[Any, Style], str]:
     def show(document: Any, style: Style) -> str:
         if not isinstance(document, WithFindings):
@@ -88,6 +94,7 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "json": _data("data:to_json"),
     "yaml": _data("data:to_yaml"),
     "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
+    "html": _html,
     "csv": lambda document, style: _load("csv_table:to_csv")(document),
     "name": _data("names:pod_names"),
     "jsonpath": _template("templates:jsonpath"),

@@ -11,7 +11,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl.reports.schema import DOCUMENTS, schema_of
 
-DOCUMENT_NAMES = {document.__struct_defaults__[-1]: name for name, document in DOCUMENTS.items()}
+DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
 """Kind -> the name of its schema."""
 
 

@@ -34,7 +34,7 @@ def test_controls_and_direction_overrides_become_escapes(code: int) -> None:
 
 
 @DOCUMENTS
-@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "markdown", "name"])
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "markdown", "html", "name"])
 @pytest.mark.parametrize("width", [40, 100, 160, UNFOLDED])
 def test_no_form_lets_control_characters_through(document: Document, form: str, width: int) -> None:
     for wide in (False, True):

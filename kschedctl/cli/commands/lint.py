@@ -130,7 +130,9 @@ class Which(LintFilters, LintBuilds):
 class Shown:
     """How to show what was found."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")] = (
+        TABLE
+    )
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO

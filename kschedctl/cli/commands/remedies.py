@@ -46,7 +46,7 @@ class Maker(StrEnum):
 class Patches(Output):
     """The forms of remedies."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "patch")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
 
 
 @with_options

@@ -30,7 +30,9 @@ class FailOn(StrEnum):
 class Judged(Output):
     """How to show what was found, and from where on it is a failure."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "sarif", "junit", "github")] = TABLE
+    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")] = (
+        TABLE
+    )
     fail_on: Annotated[FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit with 1 from here.")] = (
         FailOn.WARNING
     )

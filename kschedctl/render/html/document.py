@@ -1,0 +1,65 @@
+"""A document as a self-contained HTML file.
+
+The file may run the one script and use the one style that are in it, by their hashes, and load nothing (CSP level 3).
+Every string is escaped by Jinja, those for the script as JSON without ``<``, ``>`` and ``&``.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from kschedctl.render.html.sections import sections
+from kschedctl.render.html.widgets import WIDGETS, widgets_of
+from kschedctl.render.page import Page, Style
+from kschedctl.render.printable import printable
+from kschedctl.reports.document import Document
+
+WIDTH = 200
+"""Columns for which the page is made: no column of a table is left out, and none is put beneath another."""
+_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
+
+
+def show(document: Document, page: Page) -> str:
+    """The document as HTML. ``page``: what it says, made in the style of it; widgets are added here."""
+    style, script = _asset("report.css"), _asset("report.js")
+    kind = str(getattr(document, "kind", ""))
+    return _template().render(
+        title=" ".join(_HUMP.split(kind)),
+        subject=printable(str(getattr(document, "pod", ""))),
+        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        style=Markup(style),
+        script=Markup(script),
+        widgets=widgets_of(document),
+        sections=sections(page),
+        tool_version=str(getattr(document, "tool_version", "")),
+    )
+
+
+def style_of(document: Document) -> Style:
+    """With all rows, which are not laid out before they are looked at; without those that widgets show."""
+    return Style(width=WIDTH, wide=getattr(document, "kind", "") not in WIDGETS)
+
+
+@cache
+def _template() -> jinja2.Template:
+    loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
+    environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return environment.get_template("report.html.j2")
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

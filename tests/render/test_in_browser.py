@@ -1,0 +1,163 @@
+"""Reports as people see them: in Chromium, by mouse, keyboard and screen reader, on paper, whatever the names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
+from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
+
+from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+
+Opens = Callable[..., Any]
+ALL = pytest.mark.parametrize(
+    "document",
+    [UNSCHEDULABLE, SCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING],
+    ids=["unschedulable", "schedulable", "pending", "hostile", "hostile-pending"],
+)
+
+
+def many(nodes: int) -> Explanation:
+    """Every third node fits with a score of its own number; the others are refused for one of two reasons."""
+    cpu, taint = Refusal("NodeResourcesFit", "Insufficient cpu", "too little"), Refusal("TaintToleration", "tainted")
+    fit = [f"n{i}" for i in range(0, nodes, 3)]
+    found = tuple(
+        NodeReport(f"n{i}", f"z{i % 3}", "pool", True, (), i)
+        if i % 3 == 0
+        else NodeReport(f"n{i}", f"z{i % 3}", "pool", False, ((cpu,) if i % 3 == 1 else (taint,)))
+        for i in range(nodes)
+    )
+    scores = {"NodeResourcesFit": {node: int(node[1:]) for node in fit}}
+    totals = {node: int(node[1:]) for node in fit}
+    return Explanation(
+        "shop/web", "Schedulable", "fits", nodes=found, weighted=scores, score=scores, normalized=scores, total=totals,
+        best=(fit[-1],), feasible=tuple(fit),
+    )  # fmt: skip
+
+
+def matrix(page: Any) -> Any:
+    return page.get_by_role("region", name="Nodes and plugins")
+
+
+@ALL
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_stands_in_the_way_of_screen_readers(document: Any, scheme: str, opened: Opens) -> None:
+    found = Axe().run(opened(document, color_scheme=scheme)).response["violations"]
+    assert [(each["id"], each["impact"]) for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+@ALL
+def test_a_narrow_screen_scrolls_tables_not_the_page(document: Any, opened: Opens) -> None:
+    page = opened(document, viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        HOSTILE,
+        "<script>document.title = 'hacked'</script>",
+        "</script><script>document.title = 'hacked'</script>",
+        "\"'><img src=x onerror=\"document.title = 'hacked'\">",
+        "{{ 7 * 7 }}{% raw %}",
+        "<!--",
+    ],
+)
+def test_names_are_text_wherever_they_stand(name: str, opened: Opens) -> None:
+    node = NodeReport(name, name, name, False, (Refusal(name, name, name),))
+    page = opened(
+        Explanation(name, "Unschedulable", name, nodes=(node,), total={name: 3}, weighted={name: {name: 3}},
+                    score={name: {name: 3}}, normalized={name: {name: 3}}, best=(name,))
+    )  # fmt: skip
+    matrix(page).get_by_role("checkbox").uncheck()
+    assert "hacked" not in page.title().replace(name, "")
+    assert page.locator("img, main script:not([type])").count() == 0
+    shown = name.encode("unicode_escape").decode() if name == HOSTILE else name
+    assert matrix(page).get_by_role("cell").nth(1).inner_text() == shown.replace("\\u202e", "\\u202e")
+
+
+ADD = """source => {
+  const made = document.createElement("script");
+  made.textContent = source;
+  document.body.append(made);
+}"""
+
+
+def test_the_policy_of_the_file_forbids_what_is_not_its_own(opened: Opens, complaints: list[str]) -> None:
+    page = opened(UNSCHEDULABLE)
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    title = page.title()
+    page.evaluate(ADD, "document.title = 'hacked'")
+    assert page.title() == title
+    [refused] = complaints
+    assert "Content Security Policy" in refused
+    complaints.clear()
+
+
+def test_only_what_is_open_is_laid_out(opened: Opens) -> None:
+    page = opened(many(5000))
+    grid = matrix(page)
+    rows = grid.locator("tbody tr")
+    assert rows.all_inner_texts() == [
+        "pool: fits (1,667)",
+        "pool: Insufficient cpu (1,667)",
+        "pool: tainted (1,666)",
+    ]
+    grid.get_by_role("button", name="pool: tainted").click()
+    assert rows.count() == 3 + 50 + 1
+    grid.get_by_role("button", name="Show 200 more").click()
+    assert rows.count() == 3 + 250 + 1
+    assert grid.get_by_role("status").inner_text() == "5,000 rows"
+
+
+def test_filter_and_sort(opened: Opens) -> None:
+    page = opened(many(600))
+    grid = matrix(page)
+    grid.get_by_role("checkbox", name="Grouped by pool and answer").uncheck()
+    names = grid.locator("tbody tr td:nth-child(2)")
+    grid.get_by_role("button", name="total").click()
+    assert names.all_inner_texts()[:3] == ["n597", "n594", "n591"]
+    assert grid.get_by_role("columnheader", name="total").get_attribute("aria-sort") == "descending"
+    grid.get_by_role("button", name="node", exact=True).click()
+    assert names.all_inner_texts()[:4] == ["n0", "n1", "n2", "n3"]
+    grid.get_by_role("searchbox").fill("n59 TAINTED")
+    grid.get_by_text("5 of 600 rows").wait_for()
+    assert names.all_inner_texts() == ["n59", "n590", "n593", "n596", "n599"]
+
+
+def test_by_keyboard_alone(opened: Opens) -> None:
+    page = opened(many(30))
+    button = matrix(page).get_by_role("button", name="pool: Insufficient cpu")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if button.evaluate("each => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    assert button.evaluate("each => each === document.activeElement")
+
+
+def test_on_paper_there_are_no_buttons(opened: Opens) -> None:
+    page = opened(many(30))
+    page.emulate_media(media="print")
+    assert not matrix(page).get_by_role("searchbox").is_visible()
+    assert page.get_by_text("would be scheduled").count() == 0
+    assert page.locator("h1").is_visible()
+
+
+def test_without_the_script_the_first_rows_are_there(opened: Opens) -> None:
+    page = opened(many(300), java_script_enabled=False)
+    assert matrix(page).locator("tbody tr").count() == 50
+    assert "The first 50 of 300 rows." in matrix(page).inner_text()
+
+
+def test_the_best_nodes_have_bars_of_their_scores(opened: Opens) -> None:
+    drawing = opened(replace(many(9))).get_by_role("img", name="Scores by plugin of 3 of 3 feasible nodes")
+    widths = [float(each.get_attribute("width")) for each in drawing.locator("rect").all()]
+    assert widths[0] == pytest.approx(2 * widths[1], abs=0.2)  # 6 and 3, and nothing for 0
+    assert len(widths) == 2
