@@ -44,6 +44,8 @@ FIELDS = {
     "VolcanoPodGroup": "volcano_pod_groups",
     "ElasticQuota": "elastic_quotas",
     "NodeResourceTopology": "node_resource_topologies",
+    "Event": "events",
+    "Lease": "leases",
 }
 """The attribute of a Cluster that holds the objects of a kind."""
 
@@ -64,6 +66,9 @@ CLUSTER_SCOPED = frozenset(
         "NodeResourceTopology",
     }
 )
+
+OBSERVED = ("Event", "Lease")
+"""The kinds that tell how scheduling went: no verdict leans on them, and they change all the time."""
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
@@ -146,6 +151,8 @@ class Cluster:
     volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = ()
     elastic_quotas: tuple[api.ElasticQuota, ...] = ()
     node_resource_topologies: tuple[api.NodeResourceTopology, ...] = ()
+    events: tuple[api.Event, ...] = ()
+    leases: tuple[api.Lease, ...] = ()
     configuration: Mapping[str, Any] | None = None
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     kube_version: str = KUBE_VERSION

@@ -350,6 +350,8 @@ class NodeAllocatableResourceClaimStatus(Struct, frozen=True):
 
 class PodStatus(Struct, frozen=True):
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
@@ -1033,6 +1035,90 @@ class NodeResourceTopology(Struct, frozen=True):
     attributes: tuple[TopologyAttribute, ...] = ()
 
 
+# -- what tells how scheduling went ---------------------------------------------------------------------------------
+
+
+class RecordMeta(Struct, frozen=True):
+    """ObjectMeta of what is written again and again, and made many times over."""
+
+    name: str = ""
+    namespace: str = ""
+    creation_timestamp: str | None = None
+
+
+class ObjectReference(Struct, frozen=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventSource(Struct, frozen=True):
+    component: str = ""
+    host: str = ""
+
+
+class EventSeries(Struct, frozen=True):
+    count: Int64 = 0
+    last_observed_time: str | None = None
+
+
+class Event(Struct, frozen=True):
+    """Of core/v1; what events.k8s.io/v1 names otherwise is put where core/v1 has it."""
+
+    metadata: RecordMeta = RecordMeta()
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    reporting_instance: str = ""
+    count: Int64 = 0
+    series: EventSeries | None = None
+    event_time: str | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    regarding: ObjectReference | None = None
+    note: str = ""
+    deprecated_source: EventSource | None = None
+    deprecated_count: Int64 = 0
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+    reporting_controller: str = ""
+
+    def __post_init__(self) -> None:
+        for newer, field, none in _NEWER_EVENT_FIELDS:
+            if found := getattr(self, newer):
+                msgspec.structs.force_setattr(self, field, found)
+                msgspec.structs.force_setattr(self, newer, none)
+
+
+_NEWER_EVENT_FIELDS: tuple[tuple[str, str, Any], ...] = (
+    ("regarding", "involved_object", None),
+    ("note", "message", ""),
+    ("deprecated_source", "source", None),
+    ("deprecated_count", "count", 0),
+    ("deprecated_first_timestamp", "first_timestamp", None),
+    ("deprecated_last_timestamp", "last_timestamp", None),
+    ("reporting_controller", "reporting_component", ""),
+)
+"""Field of events.k8s.io/v1, that of core/v1, and what stands for none."""
+
+
+class LeaseSpec(Struct, frozen=True):
+    holder_identity: str = ""
+    lease_duration_seconds: Int64 | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: Int64 | None = None
+
+
+class Lease(Struct, frozen=True):
+    metadata: RecordMeta = RecordMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
 KINDS: dict[str, type[Struct]] = {
     "Pod": Pod,
     "Node": Node,
@@ -1061,5 +1147,8 @@ KINDS: dict[str, type[Struct]] = {
     "VolcanoPodGroup": VolcanoPodGroup,
     "ElasticQuota": ElasticQuota,
     "NodeResourceTopology": NodeResourceTopology,
+    "Event": Event,
+    "Lease": Lease,
 }
-"""The kinds that scheduling reads, by their `kind`, or what it is called here (api_versions.py: KNOWN_AS)."""
+"""The kinds that scheduling reads, and those that tell how it went, by their `kind`, or what it is called here
+(api_versions.py: KNOWN_AS)."""

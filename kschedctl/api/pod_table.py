@@ -14,8 +14,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import TextColumn, Texts, joined, joined_texts, texts_column, times_column, uids_column
+from kschedctl.api.columns import TextColumn, Texts
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
+from kschedctl.api.pod_columns import OwnColumns, OwnTexts
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -24,31 +25,38 @@ KEPT_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodResizePending", "PodRe
 ROWS_AT_ONCE = 4096
 Key = tuple[str, str]
 """Namespace and name."""
+OwnTextLists = list[list[str]]
+"""One list for each field of OwnTexts."""
 
 
 class PodTable(Sequence[Pod]):
     """P pods sorted by namespace and name, of T templates; a Pod is made, once, when it is asked for.
 
-    ``templates`` are Pods without name, UID, node and times; ``template`` (P,) says which of them a pod follows. The
-    namespace is the one that a pod names, which may be none.
+    ``templates`` are Pods without name, UID, node, times and messages; ``template`` (P,) says which of them a pod
+    follows, ``columns`` have the rest. The namespace is the one that a pod names, which may be none.
     Of a pod it keeps what scheduling reads: volumes that are no more than a name and most conditions are left out.
     """
 
-    def __init__(
-        self,
-        templates: Sequence[Pod],
-        template: Ints,
-        *,
-        names: Sequence[str],
-        uids: TextColumn,
-        node: Texts,
-        created: TextColumn,
-        started: TextColumn,
-    ) -> None:
+    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: OwnColumns) -> None:
         self.templates, self.template = templates, template
-        self.names, self.uids = names, uids
-        self.node, self.created, self.started = node, created, started
+        self.names, self.columns = names, columns
         self._made: dict[int, Pod] = {}
+
+    @property
+    def uids(self) -> TextColumn:
+        return self.columns.uids
+
+    @property
+    def node(self) -> Texts:
+        return self.columns.node
+
+    @property
+    def created(self) -> TextColumn:
+        return self.columns.created
+
+    @property
+    def started(self) -> TextColumn:
+        return self.columns.started
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> PodTable:
@@ -103,16 +111,8 @@ class PodTable(Sequence[Pod]):
 
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """The pods of these rows, given in ascending order."""
-        chosen = rows.tolist()
-        return PodTable(
-            self.templates,
-            self.template[rows],
-            names=[self.names[row] for row in chosen],
-            uids=self.uids.take(rows),
-            node=self.node.take(rows),
-            created=self.created.take(rows),
-            started=self.started.take(rows),
-        )
+        names = [self.names[row] for row in rows.tolist()]
+        return PodTable(self.templates, self.template[rows], names, self.columns.take(rows))
 
     def where(self, predicate: Callable[[Pod], bool]) -> PodTable:
         """The pods for whose template the predicate holds."""
@@ -150,11 +150,8 @@ class PodTable(Sequence[Pod]):
         return PodTable(
             tuple(template for template, kept in zip(self.templates, used.tolist(), strict=True) if kept),
             (np.cumsum(used) - 1).astype(np.int32)[self.template],
-            names=self.names,
-            uids=self.uids,
-            node=self.node,
-            created=self.created,
-            started=self.started,
+            self.names,
+            self.columns,
         )
 
     def in_namespace(self, namespace: str) -> PodTable:
@@ -176,11 +173,8 @@ class PodTable(Sequence[Pod]):
         return PodTable(
             (*self.templates, *new),
             np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
-            names=[*self.names, *other.names],
-            uids=joined([self.uids, other.uids]),
-            node=joined_texts([self.node, other.node]),
-            created=joined([self.created, other.created]),
-            started=joined([self.started, other.started]),
+            [*self.names, *other.names],
+            OwnColumns.joined([self.columns, other.columns]),
         )
 
     @cached_property
@@ -211,35 +205,32 @@ class PodTable(Sequence[Pod]):
 
     def _make(self, row: int) -> Pod:
         pod = self.templates[self.template[row]]
-        meta, node, started = pod.metadata, self.node.of(row), self.started.of(row)
+        meta, own = pod.metadata, OwnTexts(*(column.of(row) for column in self.columns))
         made = PodMeta(
             self.names[row],
             meta.namespace,
-            self.uids.of(row),
+            own.uid,
             meta.labels,
             meta.owner_references,
-            self.created.of(row) or None,
+            own.created or None,
             meta.deletion_timestamp,
             meta.generate_name,
             meta.annotations,
         )
-        spec = replace(pod.spec, node_name=node) if node else pod.spec
-        return Pod(made, spec, replace(pod.status, start_time=started) if started else pod.status)
+        spec = replace(pod.spec, node_name=own.node) if own.node else pod.spec
+        return Pod(made, spec, _with_texts(pod.status, own))
 
 
 class PodRows(NamedTuple):
-    """P pods, one list a column: namespace and name, the number of the template, UID, node and times; "" for none."""
+    """P pods: namespace and name, the number of the template, and of each column of OwnTexts a list."""
 
     keys: list[Key]
     template: list[int]
-    uids: list[str]
-    nodes: list[str]
-    created: list[str]
-    started: list[str]
+    texts: OwnTextLists
 
     @classmethod
     def none(cls) -> PodRows:
-        return cls([], [], [], [], [], [])
+        return cls([], [], [[] for _ in OwnTexts._fields])
 
 
 class PodTableBuilder:
@@ -250,19 +241,17 @@ class PodTableBuilder:
         self._templates: list[Pod] = []
         self._keys: list[Key] = []
         self._rows = PodRows.none()
-        self._parts: list[_Part] = []
+        self._template: list[Ints] = []
+        self._columns: list[OwnColumns] = []
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Add pods as they are."""
         rows = PodRows.none()
         for pod in pods:
-            meta = pod.metadata
-            rows.keys.append((meta.namespace, meta.name))
+            rows.keys.append((pod.metadata.namespace, pod.metadata.name))
             rows.template.append(self.template(pod))
-            rows.uids.append(meta.uid)
-            rows.nodes.append(pod.spec.node_name)
-            rows.created.append(meta.creation_timestamp or "")
-            rows.started.append(pod.status.start_time or "")
+            for column, text in zip(rows.texts, OwnTexts.of(pod), strict=True):
+                column.append(text)
         self.extend(rows)
 
     def template(self, pod: Pod) -> int:
@@ -275,8 +264,10 @@ class PodTableBuilder:
     def extend(self, rows: PodRows) -> None:
         """Add pods whose templates have their numbers already."""
         self._keys += rows.keys
-        for column, found in zip(self._rows, rows, strict=True):
-            column.extend(found)  # type: ignore[attr-defined]
+        self._rows.keys.extend(rows.keys)
+        self._rows.template.extend(rows.template)
+        for column, found in zip(self._rows.texts, rows.texts, strict=True):
+            column.extend(found)
         if len(self._rows.keys) >= ROWS_AT_ONCE:
             self._write()
 
@@ -286,40 +277,19 @@ class PodTableBuilder:
         last = {key: row for row, key in enumerate(self._keys)}
         chosen = [last[key] for key in sorted(last)]
         rows = np.array(chosen, np.int64)
-        template, uids, node, created, started = zip(*self._parts, strict=True)
         table = PodTable(
             tuple(self._templates),
-            np.concatenate(template)[rows],
-            names=[self._keys[row][1] for row in chosen],
-            uids=joined(uids).take(rows),
-            node=joined_texts(node).take(rows),
-            created=joined(created).take(rows),
-            started=joined(started).take(rows),
+            np.concatenate(self._template)[rows],
+            [self._keys[row][1] for row in chosen],
+            OwnColumns.joined(self._columns).take(rows),
         )
         return table.of_used_templates()
 
     def _write(self) -> None:
         """Turn the rows into columns, which are smaller."""
         rows, self._rows = self._rows, PodRows.none()
-        self._parts.append(
-            _Part(
-                np.array(rows.template, np.int32),
-                uids_column(rows.uids),
-                texts_column(rows.nodes),
-                times_column(rows.created),
-                times_column(rows.started),
-            )
-        )
-
-
-class _Part(NamedTuple):
-    """Some rows of a table to be."""
-
-    template: Ints
-    uids: TextColumn
-    node: Texts
-    created: TextColumn
-    started: TextColumn
+        self._template.append(np.array(rows.template, np.int32))
+        self._columns.append(OwnColumns.of(rows.texts))
 
 
 def _placed(pod: Pod, namespace: str) -> Pod:
@@ -339,7 +309,7 @@ def template_of(pod: Pod) -> Pod:
             annotations=meta.annotations,
         ),
         replace(pod.spec, node_name="", volumes=_volumes(pod)),
-        replace(status, start_time=None, conditions=_conditions(status)),
+        replace(status, start_time=None, message="", conditions=_conditions(status)),
     )
 
 
@@ -365,7 +335,7 @@ def _fields_but(struct: type[msgspec.Struct], *left_out: str) -> Callable[[Any],
 
 _meta_fields = _fields_but(PodMeta, "name", "namespace", "uid", "creation_timestamp")
 _spec_fields = _fields_but(PodSpec, "node_name", "volumes")
-_status_fields = _fields_but(PodStatus, "start_time", "conditions")
+_status_fields = _fields_but(PodStatus, "start_time", "message", "conditions")
 _volume_sources = _fields_but(Volume, "name")
 _NO_SOURCE = _volume_sources(Volume())
 
@@ -375,7 +345,7 @@ def _volumes(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Those that scheduling reads; of most only whether they hold."""
+    """Those that scheduling reads, less their times; of Ready only whether it holds."""
     return tuple([_condition(c) for c in status.conditions if c.type in KEPT_CONDITIONS and not _is_noise(c)])
 
 
@@ -384,8 +354,27 @@ def _is_noise(condition: Condition) -> bool:
 
 
 def _condition(condition: Condition) -> Condition:
-    plain = condition.type in ("Ready", "PodScheduled")
-    return Condition(condition.type, condition.status) if plain else condition
+    if condition.type == "Ready":
+        return Condition(condition.type, condition.status)
+    message = "" if condition.type == "PodScheduled" else condition.message
+    return Condition(condition.type, condition.status, condition.reason, message)
+
+
+def _with_texts(status: PodStatus, own: OwnTexts) -> PodStatus:
+    """The status of a template with what is a pod's own; PodScheduled, where it holds, stays away."""
+    if own.started or own.message:
+        status = replace(status, start_time=own.started or None, message=own.message)
+    if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
+        return status
+    return replace(status, conditions=tuple([_with_time(c, own) for c in status.conditions]))
+
+
+def _with_time(condition: Condition, own: OwnTexts) -> Condition:
+    if condition.type == "PodScheduled":
+        return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
+    if condition.type == "DisruptionTarget":
+        return replace(condition, last_transition_time=own.disrupted or None)
+    return condition
 
 
 NO_PODS = PodTable.of(())

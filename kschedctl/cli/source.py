@@ -23,34 +23,37 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def load(source: Source, namespace: str | None = None, *, pods_alone: bool = False) -> Cluster:
+def load(
+    source: Source, namespace: str | None = None, *, pods_alone: bool = False, also: tuple[str, ...] = ()
+) -> Cluster:
     """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError.
 
-    ``pods_alone``: only about pods that it has, which of a live cluster may need less to be read.
+    Of a live cluster: ``pods_alone``: only about pods that it has, for which less may be read; ``also``: the kinds of
+    OBSERVED to read.
     """
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot are two clusters", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():
-        cluster = _read(source, namespace, pods_alone)
+        cluster = _read(source, namespace, pods_alone, also)
         gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
     tell(cluster)
     return cluster
 
 
-def _read(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
+def _read(source: Source, namespace: str | None, pods_alone: bool, also: tuple[str, ...]) -> Cluster:
     if source.live:
-        return _live(source, namespace, pods_alone)
+        return _live(source, namespace, pods_alone, also)
     if source.snapshot:
         return _from_snapshot(source, source.snapshot[0])
     return from_files(source)[0]
 
 
-def _live(source: Source, namespace: str | None, pods_alone: bool) -> Cluster:
+def _live(source: Source, namespace: str | None, pods_alone: bool, also: tuple[str, ...]) -> Cluster:
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connection(source), wishes(source, namespace, pods_alone))
+    reading = read_live(connection(source), wishes(source, namespace, pods_alone, also))
     return reading.cluster()
 
 
@@ -70,7 +73,7 @@ def connection(source: Source) -> Connection:
     return connect(access)
 
 
-def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> Wishes:
+def wishes(source: Source, namespace: str | None, pods_alone: bool = False, also: tuple[str, ...] = ()) -> Wishes:
     """What the options say of a live cluster's scheduler."""
     from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
 
@@ -80,6 +83,7 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False) -> W
         kube_version=source.kube_version,
         namespace=namespace,
         pods_alone=pods_alone,
+        also=also,
     )
 
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from kschedctl.api.api_versions import fate, is_foreign, kind_of, known_as
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, unknown_fields
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, Gap, gaps_of
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, Gap, gaps_of
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import is_read, without_type
 from kschedctl.sources.pod_items import PodItems
@@ -111,6 +112,8 @@ class Collector:
         """
         if kind == "Pod":
             return self._items.rows(items, where)
+        if kind in OBSERVED:
+            return self._told(kind, [without_type(kind, item) for item in items])
         for index, item in enumerate(items):
             _check(kind, item, partial(where, index))
         return [without_type(kind, item) for item in items]
@@ -163,8 +166,19 @@ class Collector:
 
     def _object(self, document: dict[str, Any], kind: str, place: Place) -> None:
         obj = typed(document, kind, place)
+        if kind in OBSERVED:
+            if kept := self._told(kind, [obj]):
+                self.add(kind, kept, place.origin)
+            return
         _check(kind, obj, lambda: place)
         self.add(kind, [obj], place.origin)
+
+    def _told(self, kind: str, objects: list[Any]) -> list[Any]:
+        """Those that tell how scheduling went."""
+        kept = [obj for obj in objects if not is_passed_over(obj)]
+        if len(kept) < len(objects):
+            self.skipped[kind] += len(objects) - len(kept)
+        return kept
 
     def _configure(self, document: dict[str, Any], place: Place) -> None:
         if self.configuration is not None:

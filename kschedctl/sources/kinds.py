@@ -14,6 +14,7 @@ import msgspec
 
 from kschedctl.api.api_versions import fate, is_foreign, kind_in_api
 from kschedctl.api.objects import KINDS, Struct
+from kschedctl.cluster import OBSERVED
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
 
@@ -31,6 +32,8 @@ _BY_VERSION: dict[tuple[str, ...], str] = {
     ("topology.node.k8s.io/v1alpha2",): "NodeResourceTopology",
     _DEVICES: "ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice",
     ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"): "DeviceTaintRule",
+    ("v1", "events.k8s.io/v1"): "Event",
+    ("coordination.k8s.io/v1",): "Lease",
 }
 VERSIONS = {kind: versions for versions, kinds in _BY_VERSION.items() for kind in kinds.split()}
 """Kind, as it is called here -> the values of apiVersion with which it is read."""
@@ -49,6 +52,8 @@ def is_read(kind: str, version: str, place: Place) -> bool:
     Raises InputError for another version of what is read. An item of a typed list may leave its version out.
     """
     if kind not in VERSIONS or (is_foreign(version) and version not in VERSIONS[kind]):
+        return False
+    if version and version not in VERSIONS[kind] and kind in OBSERVED:
         return False
     if version and version not in VERSIONS[kind]:
         wanted = " or ".join(VERSIONS[kind])

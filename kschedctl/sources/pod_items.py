@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
+from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
+from kschedctl.api.pod_columns import MOST_CHARACTERS
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.quantities import check_quantities, pod_resources
@@ -32,9 +33,11 @@ _SPEC = (
     "scheduling_group",
 )
 _STATUS = ("conditions",)
-_OWN = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time"})
+_OWN = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time", "message"})
 """The fields in which pods of one template differ."""
-_TIME = re.compile(rb'TransitionTime"\s*:\s*"[^"]*"')
+_TIME = re.compile(rb'TransitionTime"\s*:\s*"([^"\\]*)"')
+_NO_TIME = b'TransitionTime" : null'
+"""In the place of a time: nobody prints it so where there was none."""
 
 
 def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[Any]:
@@ -66,7 +69,24 @@ _meta_json, _spec_json = attrgetter(*_META), attrgetter(*_SPEC)
 
 
 Key = tuple[bytes, bytes, bytes, bytes]
-"""Of a template: what is decoded, the JSON of metadata and spec, and the conditions."""
+"""Of a template: what is decoded, the JSON of metadata and spec, and the conditions less their times."""
+
+
+class _Told(NamedTuple):
+    """What PodScheduled says, and which of the pieces, into which conditions fall at their times, are its time and
+    that of DisruptionTarget; 0 for none."""
+
+    refusal: str
+    scheduled: int
+    disrupted: int
+
+    @classmethod
+    def of(cls, conditions: Sequence[Condition], pieces: int) -> _Told:
+        """Where some condition has no time, nobody knows whose the others are."""
+        types = [each.type for each in conditions] if pieces == 2 * len(conditions) + 1 else []
+        places = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
+        refusal = next((each.message for each in conditions if each.type == "PodScheduled"), "")
+        return cls(refusal[:MOST_CHARACTERS], *places)
 
 
 class PodItems:
@@ -75,7 +95,8 @@ class PodItems:
     def __init__(self, builder: PodTableBuilder) -> None:
         self._builder = builder
         self._encode = msgspec.msgpack.Encoder().encode
-        self._numbers: dict[Key, int] = {}
+        self._known: dict[Key, tuple[int, _Told]] = {}
+        self._told: dict[bytes, _Told] = {}
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
@@ -87,44 +108,53 @@ class PodItems:
 
         Raises InputError for a missing name and for quantities that are none, msgspec.ValidationError.
         """
-        template: list[int] = []
+        found: list[tuple[int, _Told]] = []
+        pieces: list[list[bytes]] = []
         for index, item in enumerate(items):
             if where is not None and not (item.metadata.name or item.metadata.generate_name):
                 raise where(index).error("required", "metadata.name")
-            key = self._key(item.metadata, item.spec, item.status)
-            number = self._numbers.get(key)
-            template.append(self._new(item, key, where and partial(where, index)) if number is None else number)
+            parts = _TIME.split(bytes(item.status.conditions))
+            key = self._key(item.metadata, item.spec, item.status, _NO_TIME.join(parts[::2]))
+            pieces.append(parts)
+            found.append(self._known.get(key) or self._new(item, key, len(parts), where and partial(where, index)))
         metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
-        return PodRows(
-            [(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas],
-            template,
+        told = [each for _, each in found]
+        texts = [  # in the order of OwnTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
             [meta.creation_timestamp or "" for meta in metas],
             [item.status.start_time or "" for item in items],
-        )
+            [_at(each.scheduled, parts) for each, parts in zip(told, pieces, strict=True)],
+            [_at(each.disrupted, parts) for each, parts in zip(told, pieces, strict=True)],
+            [item.status.message[:MOST_CHARACTERS] for item in items],
+            [each.refusal for each in told],
+        ]
+        keys = [(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas]
+        return PodRows(keys, [number for number, _ in found], texts)
 
-    def _key(self, meta: Any, spec: Any, status: Any) -> Key:
+    def _key(self, meta: Any, spec: Any, status: Any, conditions: bytes) -> Key:
         """Equal for pods of one template."""
         return (
             self._encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
             b",".join(_meta_json(meta)),
             b",".join(_spec_json(spec)),
-            _TIME.sub(b'TransitionTime":null', bytes(status.conditions)),
+            conditions,
         )
 
-    def _new(self, item: Any, key: Key, where: Callable[[], Place] | None) -> int:
-        """The number of a template that was not seen before. Raises InputError, msgspec.ValidationError."""
-        decoded, _, spec, conditions = key
+    def _new(self, item: Any, key: Key, pieces: int, where: Callable[[], Place] | None) -> tuple[int, _Told]:
+        """What is to be known of a key not seen before. Raises InputError, msgspec.ValidationError."""
+        decoded, _, spec, text = key
         common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
+        conditions = self._part(PodStatus, "conditions", text or b"[]")
         pod = Pod(
             replace(common.metadata, **self._undecoded(PodMeta, item.metadata, _META)),
             self._spec(common.spec, item.spec, (decoded, spec), where),
-            replace(common.status, conditions=self._part(PodStatus, "conditions", conditions or b"[]")),
+            replace(common.status, conditions=conditions),
         )
         kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
-        self._numbers[kept] = self._builder.template(pod)
-        return self._numbers[kept]
+        told = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
+        self._known[kept] = self._builder.template(pod), told
+        return self._known[kept]
 
     def _spec(self, common: PodSpec, item: Any, key: tuple[bytes, bytes], where: Callable[[], Place] | None) -> PodSpec:
         """The spec of an item. Raises InputError, msgspec.ValidationError."""
@@ -144,6 +174,10 @@ class PodItems:
         if key not in self._parts:
             self._parts[key] = _decoder(struct, name).decode(text)
         return self._parts[key]
+
+
+def _at(place: int, pieces: Sequence[bytes]) -> str:
+    return pieces[place].decode() if place else ""
 
 
 def _volumes(spec: Any) -> list[Volume]:

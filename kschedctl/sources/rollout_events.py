@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.api.times import nanoseconds
 from kschedctl.errors import InputError
+from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import read_documents
+from kschedctl.sources.typed import typed
 from kschedctl.studies.following.rollout import RealPlacement
 
-ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 MOST_EVENTS = 200_000
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
@@ -56,18 +58,13 @@ def _placement(document: Mapping[str, Any], path: str) -> RealPlacement | None:
     return _of_binding(document, path) if document.get("kind") == "Binding" else None
 
 
-def _of_event(event: Mapping[str, Any], path: str) -> RealPlacement | None:
+def _of_event(document: Mapping[str, Any], path: str) -> RealPlacement | None:
     """None for events of others with the same reason."""
-    about = _mapping(event, "regarding") or _mapping(event, "involvedObject")
-    words = ASSIGNED.fullmatch(str(event.get("note") or event.get("message") or "").strip())
-    if about.get("kind", "Pod") != "Pod" or words is None:
+    event: Any = typed(document, "Event", Place(path))
+    names = assigned(event)
+    if names is None:
         return None
-    source = _mapping(event, "deprecatedSource") or _mapping(event, "source")
-    scheduler = event.get("reportingController") or event.get("reportingComponent") or source.get("component") or ""
-    times = ("eventTime", "deprecatedFirstTimestamp", "firstTimestamp", "deprecatedLastTimestamp", "lastTimestamp")
-    time = next((event[key] for key in times if event.get(key)), None)
-    time = time or _mapping(event, "metadata").get("creationTimestamp")
-    return _made(words.groups(), time, path)._replace(scheduler=str(scheduler)[:253])
+    return _made(names, first_time(event) or None, path)._replace(scheduler=reporter(event)[:253])
 
 
 def _of_binding(binding: Mapping[str, Any], path: str) -> RealPlacement:

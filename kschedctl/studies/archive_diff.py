@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import Node, ObjectMeta, Pod, PodMeta, PodStatus
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.cluster import FIELDS, OBSERVED, Cluster
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -42,6 +42,8 @@ def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> Snapshot
 def differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
     """The objects that are not the same in what scheduling reads, in the order of kinds and names."""
     for kind, field in FIELDS.items():
+        if kind in OBSERVED:
+            continue
         sides = getattr(before, field), getattr(after, field)
         find = _of_pods if kind == "Pod" else _of_others
         yield from (Difference(kind, *found) for found in find(*sides))
@@ -105,7 +107,7 @@ def _read_part(obj: Any) -> Any:
 
 def _pod_status(status: PodStatus) -> PodStatus:
     resize = tuple(replace(c, message="", last_transition_time=None) for c in status.conditions if "Resize" in c.type)
-    return replace(status, start_time=None, conditions=resize)
+    return replace(status, start_time=None, reason="", message="", conditions=resize)
 
 
 def _key(obj: Any) -> Key:

@@ -286,6 +286,8 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
     },
     "status": {
         "phase": "Running",
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
         "nominatedNodeName": "n1",
         "startTime": TIME,
         "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": TIME}],

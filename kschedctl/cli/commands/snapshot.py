@@ -13,7 +13,7 @@ from msgspec.structs import replace as altered
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
 from kschedctl.cli.source import load
-from kschedctl.cluster import NOT_LISTED
+from kschedctl.cluster import NOT_LISTED, OBSERVED
 from kschedctl.errors import UsageError
 from kschedctl.reports.archive import SnapshotReport
 from kschedctl.sources.anonymize.cluster import anonymized
@@ -63,12 +63,14 @@ def save(
 ) -> Answer | int:
     """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations but a plugin's.
 
+    Leases and the events about scheduling, which are gone within the hour, are in it too.
+
     --snapshot FILE, which every command takes, looks at it later, or elsewhere.
     """
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
     check_output_files(output, mapping)
-    cluster = load(source)
+    cluster = load(source, also=OBSERVED)
     stays: tuple[str, ...] = ()
     if anonymize:
         cluster, originals, stays = anonymized(cluster)

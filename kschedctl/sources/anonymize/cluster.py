@@ -93,12 +93,16 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
 
 def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
     table, name = PodTable.of(pods), rewriter.name
+    columns = table.columns
+    nothing = texts_column([""] * len(table))
     return PodTable(
         [rewriter.struct(template) for template in table.templates],
         table.template,
-        names=[name(text) for text in table.names],
-        uids=texts_column(map(name, table.uids.texts())),
-        node=Texts(table.node.codes, [name(text) for text in table.node.values]),
-        created=table.created,
-        started=table.started,
+        [name(text) for text in table.names],
+        columns._replace(
+            uids=texts_column(map(name, columns.uids.texts())),
+            node=Texts(columns.node.codes, [name(text) for text in columns.node.values]),
+            message=nothing,
+            refusal=nothing,
+        ),
     )

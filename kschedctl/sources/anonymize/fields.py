@@ -13,6 +13,7 @@ from kschedctl.api.noise import KEPT_ANNOTATIONS
 from kschedctl.scheduler.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.keys import is_well_known_domain
+from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, reason_under_pseudonym
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 LATEST = "latest"
@@ -277,7 +278,12 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.PodExtendedResourceClaimStatus: {"resource_claim_name": _name},
     api.NodeAllocatableResourceClaimStatus: {"resource_claim_name": _name, "resources": _resources},
-    api.PodStatus: {"nominated_node_name": _name, "allocated_resources": _resources},
+    api.PodStatus: {
+        "nominated_node_name": _name,
+        "reason": reason_under_pseudonym,
+        "message": _nothing,
+        "allocated_resources": _resources,
+    },
     api.Taint: {"key": _key, "value": _value},
     api.ContainerImage: {"names": _image_names},
     api.NodeSpec: {"provider_id": _name},
@@ -358,5 +364,6 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.VolcanoPodGroupSpec: {"min_task_member": _keys, "min_resources": _resources, "queue": _name},
     api.ZoneResource: {"name": _resource},
     api.ElasticQuotaSpec: {"min": _resources, "max": _resources},
+    **OBSERVED_FIELDS,
 }
 """Struct -> its fields that are put under pseudonyms. The texts in other fields stay: kept_fields.py has them."""

@@ -45,5 +45,10 @@ KEPT: dict[type, str] = {
     api.TopologyZone: "name type",
     api.TopologyAttribute: "name value",
     api.NodeResourceTopology: "topology_policies",
+    api.RecordMeta: "creation_timestamp",
+    api.ObjectReference: "kind",
+    api.EventSeries: "last_observed_time",
+    api.Event: "type event_time first_timestamp last_timestamp deprecated_first_timestamp deprecated_last_timestamp",
+    api.LeaseSpec: "acquire_time renew_time",
 }
 """Struct -> its fields with texts that stay: conditions, modes, quantities, times."""

@@ -30,6 +30,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
+from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
 
 
@@ -42,7 +43,10 @@ class _Column(msgspec.Struct, array_like=True):
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
-    """A PodTable. ``templates``: int32 (T, 5), which metadata, spec, affinity, volumes and status a template has."""
+    """A PodTable. ``templates``: int32 (T, 5), which metadata, spec, affinity, volumes and status a template has.
+
+    From ``scheduled`` on there was nothing in the first snapshots of this format.
+    """
 
     metadata: list[PodMeta]
     specs: list[PodSpec]
@@ -56,6 +60,10 @@ class _PodRecord(msgspec.Struct, array_like=True):
     node: _Column
     created: _Column
     started: _Column
+    scheduled: _Column | None = None
+    disrupted: _Column | None = None
+    message: _Column | None = None
+    refusal: _Column | None = None
 
 
 class _NodeRecord(msgspec.Struct, array_like=True):
@@ -112,10 +120,7 @@ def _pod_record(table: PodTable) -> _PodRecord:
         _bytes(rows),
         _bytes(table.template),
         list(table.names),
-        _column(table.uids),
-        _column(table.node),
-        _column(table.created),
-        _column(table.started),
+        *map(_column, table.columns),
     )
 
 
@@ -190,15 +195,24 @@ def _pods(data: bytes) -> PodTable:
     template, count = _ints(record.template), len(record.names)
     _check_codes(template, len(templates))
     _check_length(len(template), count)
-    return PodTable(
-        templates,
-        template,
-        names=record.names,
+    return PodTable(templates, template, record.names, _columns(record, count))
+
+
+def _columns(record: _PodRecord, count: int) -> OwnColumns:
+    return OwnColumns(
         uids=_any_column(record.uids, count),
         node=_texts(record.node, count),
         created=_any_column(record.created, count),
         started=_any_column(record.started, count),
+        scheduled=_any_column(record.scheduled or _nothing(count), count),
+        disrupted=_texts(record.disrupted or _nothing(count), count),
+        message=_texts(record.message or _nothing(count), count),
+        refusal=_texts(record.refusal or _nothing(count), count),
     )
+
+
+def _nothing(count: int) -> _Column:
+    return _Column("texts", bytes(4 * count), [""])
 
 
 def _nodes(data: bytes) -> tuple[Node, ...]:

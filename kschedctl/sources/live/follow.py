@@ -14,7 +14,7 @@ from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import GONE, Listing, Others, plural, read_path
 from kschedctl.sources.live.reading import Reading
-from kschedctl.sources.live.watch import Event, changed, watch
+from kschedctl.sources.live.watch import WatchEvent, changed, watch
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Update:
     """What a kind's watch has to say: an event, a new list after it had to start over, or an error that ends it."""
 
     kind: str
-    news: Event | Listing | ClusterError
+    news: WatchEvent | Listing | ClusterError
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Follower:
     def _take_in(self, updates: list[Update]) -> None:
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
-            listing, events = listings[kind], list[Event]()
+            listing, events = listings[kind], list[WatchEvent]()
             for news in (update.news for update in updates if update.kind == kind):
                 if isinstance(news, ClusterError):
                     raise news

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from kschedctl.api.api_versions import kind_in_api
 from kschedctl.api.noise import without_noise
 from kschedctl.api.objects import KINDS, ContainerImage, Node, Pod, Struct
+from kschedctl.api.observed.events import is_passed_over
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import VERSIONS, item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
@@ -175,6 +176,8 @@ class KindCollector:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError."""
         objects = _decoded(_page_type(KINDS[self._kind]), body).items or ()
         for obj in objects:
+            if self._kind in OBSERVED and is_passed_over(obj):
+                continue
             made = without_noise(obj)
             self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
         return len(objects)

@@ -16,7 +16,7 @@ from kschedctl.api.gangs import group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, Cluster, Gap, Picture, gaps_of
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_LISTED, OBSERVED, Cluster, Gap, Picture, gaps_of
 from kschedctl.errors import ClusterError, ConfigurationError, without_user
 from kschedctl.scheduler.configuration.feature_gates import SPECS
 from kschedctl.scheduler.kinds_read import ALWAYS, OF_NEW_PODS
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 8
 ESSENTIAL = ("Node", "Pod")
+SYSTEM = "kube-system"
+"""Where kube-scheduler's instances keep their lease, unless they are told otherwise."""
 RIGHTS = "kschedctl needs to get, list and watch them: see Rights in the README"
 
 
@@ -40,7 +42,7 @@ class Wishes:
     """What the user says of the scheduler; None where the cluster is to be asked.
 
     ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
-    cluster has, so that what no answer about them can lean on need not be read.
+    cluster has, so that what no answer about them can lean on need not be read. ``also``: those of OBSERVED to read.
     """
 
     configuration: Mapping[str, Any] | None = None
@@ -48,6 +50,7 @@ class Wishes:
     kube_version: str | None = None
     namespace: str | None = None
     pods_alone: bool = False
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
         return {kind: threads.submit(_read, server, kind, namespace) for kind in kinds}
 
-    lists = read(ALWAYS)
+    lists = read((*ALWAYS, *wishes.also))
     scheduler = scheduler_of(connection, read_setup(server), wishes)
     replayed = Scheduler(scheduler)
     created = () if wishes.pods_alone else OF_NEW_PODS
@@ -97,7 +100,9 @@ def _read_kinds(connection: Connection, wishes: Wishes, threads: ThreadPoolExecu
     lists |= read(sorted(group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
     found = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in found.items() if listing is not None}
+    observed = {kind: listings.pop(kind) for kind in OBSERVED if kind in listings}
     listings, changed, warnings = _one_picture(server, listings, threads)
+    listings |= observed  # they only ever grow, and are of no one moment
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads)
     gaps = gaps_of(found, NOT_LISTED) | {kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()}
@@ -159,6 +164,11 @@ def _read(server: Server, kind: str, namespace: str) -> tuple[Listing | None, Ga
         return read_list(server, kind), None
     except RefusedError as error:
         refused = error
+    except ClusterError as error:
+        if kind not in OBSERVED:
+            raise
+        return None, Gap(f"could not be read: {error.what}")
+    namespace = SYSTEM if kind == "Lease" else namespace
     if refused.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
         try:
             why = f"were read in namespace {namespace} alone: {refused.message}"

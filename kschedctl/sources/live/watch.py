@@ -30,7 +30,7 @@ class _Versioned(msgspec.Struct, frozen=True):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """An object that came, changed or (``object`` None) went; without ``key`` only the version moved on."""
 
     resource_version: str
@@ -38,7 +38,9 @@ class Event(NamedTuple):
     object: Struct | None = None
 
 
-def watch(server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None) -> Iterator[Event]:
+def watch(
+    server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None
+) -> Iterator[WatchEvent]:
     """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
 
     Raises RefusedError (410: the version is too old, list again), BrokenOffError, ClusterError.
@@ -73,7 +75,7 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
     return (changed(listing, changes, version) if changes else listing), len(changes)
 
 
-def _event(kind: str, line: bytes, where: str) -> Event:
+def _event(kind: str, line: bytes, where: str) -> WatchEvent:
     event = msgspec.json.decode(line, type=_Event)
     body = bytes(event.object)
     if event.type == "ERROR":
@@ -84,6 +86,6 @@ def _event(kind: str, line: bytes, where: str) -> Event:
         raise BrokenOffError(f"no event of a watch: {shortened(event.type)}")
     version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
-        return Event(version)
+        return WatchEvent(version)
     obj = decode_object(kind, body, where)
-    return Event(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))
+    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else without_noise(obj))

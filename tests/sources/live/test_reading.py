@@ -397,3 +397,43 @@ def test_a_pod_that_comes_meanwhile_has_all_that_it_needs(server_at: ServerAt) -
     assert cluster.pod("lab", "late") is not None
     assert "PersistentVolumeClaim" not in cluster.gaps
     assert CLAIMS in paths
+
+
+EVENTS, LEASES = "/api/v1/events", "/apis/coordination.k8s.io/v1/leases"
+SYSTEM_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+def listed(kind: str, *items: dict[str, Any]) -> Response:
+    return Response(
+        body=json.dumps({"kind": f"{kind}List", "metadata": {"resourceVersion": "9"}, "items": items}).encode()
+    )
+
+
+def test_events_and_leases_are_read_for_who_asks(server_at: ServerAt) -> None:
+    scheduled = {"metadata": {"name": "a.1", "namespace": "lab"}, "reason": "Scheduled", "eventTime": None}
+    pulled = {"metadata": {"name": "a.2", "namespace": "lab"}, "reason": "Pulled"}
+    lease = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": {"holderIdentity": "cp1"}}
+    answers = for_path(EVENTS, listed("Event", scheduled, pulled)), for_path(LEASES, listed("Lease", lease))
+    unasked, paths = read(server_at, *answers)
+    assert not {EVENTS, LEASES} & set(paths)
+    assert unasked.gap("Event") == Gap("were not read")
+    asked, paths = read(server_at, *answers, also=("Event", "Lease"))
+    assert [event.reason for event in asked.events] == ["Scheduled"]
+    assert [lease.spec.holder_identity for lease in asked.leases] == ["cp1"]
+    assert asked.gap("Event") is None
+    assert asked.gap("Lease") is None
+    assert (paths.count(EVENTS), paths.count(LEASES)) == (1, 1)  # listed, and not watched
+
+
+def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
+    def refused(path: str, query: dict[str, str]) -> Response | None:
+        return FORBIDDEN if path.endswith(("/events", "/leases")) and path != SYSTEM_LEASES else None
+
+    own = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}
+    cluster, _ = read(server_at, for_path(SYSTEM_LEASES, listed("Lease", own)), refused, also=("Event", "Lease"))
+    assert cluster.gap("Event").why.startswith("could not be read: ")
+    assert cluster.gap("Lease", "kube-system") is None
+    assert cluster.gap("Lease").why.startswith("were read in namespace kube-system alone: ")
+    assert len(cluster.leases) == 1
+    broken, _ = read(server_at, for_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
+    assert broken.gap("Event").why.startswith("could not be read: ")

@@ -1,0 +1,1 @@
+"""What tells how scheduling went."""

@@ -1,0 +1,85 @@
+"""What pods of one template do not share, as columns with one row a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kschedctl.api.arrays import Rows
+from kschedctl.api.columns import TextColumn, Texts, joined, texts_column, times_column, uids_column
+from kschedctl.api.objects import Condition, Pod
+
+MOST_CHARACTERS = 4096
+"""That are kept of a message."""
+
+
+class OwnTexts(NamedTuple):
+    """The same of one pod, or of P as a list a column; "" for none."""
+
+    uid: str
+    node: str
+    created: str
+    started: str
+    scheduled: str
+    disrupted: str
+    message: str
+    refusal: str
+
+    @classmethod
+    def of(cls, pod: Pod) -> OwnTexts:
+        meta, status = pod.metadata, pod.status
+        scheduled, disrupted = condition(pod, "PodScheduled"), condition(pod, "DisruptionTarget")
+        return cls(
+            meta.uid,
+            pod.spec.node_name,
+            meta.creation_timestamp or "",
+            status.start_time or "",
+            scheduled.last_transition_time or "",
+            disrupted.last_transition_time or "",
+            status.message[:MOST_CHARACTERS],
+            scheduled.message[:MOST_CHARACTERS],
+        )
+
+
+class OwnColumns(NamedTuple):
+    """Columns of P pods.
+
+    ``started``: when the kubelet took the pod in; ``scheduled``: since when its condition PodScheduled is as it is, of
+    a bound pod when it was bound; ``disrupted``: the same of DisruptionTarget; ``message``: that of its status, as who
+    refused or evicted it wrote it; ``refusal``: that of PodScheduled, what the scheduler said last.
+    """
+
+    uids: TextColumn
+    node: Texts
+    created: TextColumn
+    started: TextColumn
+    scheduled: TextColumn
+    disrupted: Texts
+    message: Texts
+    refusal: Texts
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
+        """From a list a column, in the order of OwnTexts."""
+        makers = (uids_column, texts_column, *[times_column] * 3, *[texts_column] * 3)
+        columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
+        return cls(*columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
+        """One below the other."""
+        columns: Any = [joined(column) for column in zip(*parts, strict=True)]
+        return cls(*columns)
+
+    def take(self, rows: Rows) -> OwnColumns:
+        """The rows in this order."""
+        columns: Any = [column.take(rows) for column in self]
+        return OwnColumns(*columns)
+
+
+def condition(pod: Pod, kind: str) -> Condition:
+    """The pod's condition of a type; an empty one where it has none."""
+    return next((each for each in pod.status.conditions if each.type == kind), _NONE)
+
+
+_NONE = Condition()

@@ -1,0 +1,88 @@
+"""Events and leases under pseudonyms: of a message only what is known to hold names in known places is kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from kschedctl.api import objects as api
+from kschedctl.api.observed.events import OUT_OF
+from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
+
+COMPONENTS = frozenset(
+    {
+        *("cluster-autoscaler", "karpenter", "kube-controller-manager", "kube-scheduler", "kubelet"),
+        *("taint-controller", "taint-eviction-controller"),
+    }
+)
+"""Who writes events everywhere, and the names of leases that everybody has."""
+_ASSIGNED = re.compile(r"(Successfully assigned )(\S+)(/)(\S+)( to )(\S+)")
+_PREEMPTED = re.compile(r"(Preempted by pod )(\S+)( on node )(\S+)")
+_LED = re.compile(r"(\S+)( became leader| stopped leading)")
+
+
+def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """Of a pod's status, or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
+    resource = value.removeprefix(OUT_OF)
+    return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
+
+
+def _component(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """A scheduler by the name that pods have for it."""
+    return value if value in COMPONENTS else rewriter.own_name(value)
+
+
+def _identity(rewriter: Rewriter, value: str, obj: Any) -> str:
+    """``host_uuid``, as leader election makes it."""
+    return "_".join(map(rewriter.name, value.split("_")))
+
+
+def _instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+    """``component-host``."""
+    component = obj.reporting_component
+    if component and value.startswith(f"{component}-"):
+        return f"{_component(rewriter, component, obj)}-{rewriter.name(value.removeprefix(f'{component}-'))}"
+    return rewriter.name(value)
+
+
+def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+    """With the names in it replaced; of any other message nobody knows what it tells, so it is left out."""
+    if found := _LED.fullmatch(value):
+        return f"{_identity(rewriter, found[1], obj)}{found[2]}"
+    found = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
+    if found is None:
+        return ""
+    return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(found.groups()))
+
+
+def _lease_metadata(rewriter: Rewriter, value: api.RecordMeta, obj: Any) -> api.RecordMeta:
+    made: api.RecordMeta = rewriter.struct(value)
+    return replace(made, name=value.name) if value.name in COMPONENTS else made
+
+
+def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
+    return rewriter.own_name(value)
+
+
+def _nothing(rewriter: Rewriter, value: Any, obj: Any) -> str:
+    return ""
+
+
+OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
+    api.RecordMeta: {"name": _name, "namespace": _name},
+    api.ObjectReference: {"namespace": _name, "name": _name, "uid": _name},
+    api.EventSource: {"component": _component, "host": _name},
+    api.Event: {
+        "reason": reason_under_pseudonym,
+        "message": _message,
+        "reporting_component": _component,
+        "reporting_instance": _instance,
+        "note": _nothing,  # none is left once an event is read
+        "reporting_controller": _nothing,
+    },
+    api.LeaseSpec: {"holder_identity": _identity},
+    api.Lease: {"metadata": _lease_metadata},
+}
+"""Struct -> its fields that are put under pseudonyms, or left out."""
