@@ -28,6 +28,7 @@ PAGES = {
     "LintRule": "pages.lint_rules:rule_page",
     "Simulation": "pages.simulation:simulation_page",
     "FollowedRollout": "pages.over_time.followed_rollout:followed_rollout_page",
+    "SamplingCosts": "pages.audit.sampling:sampling_page",
     "Capacity": "pages.capacity:capacity_page",
     "Drain": "pages.drain:drain_page",
     "Failures": "pages.failures:failures_page",

@@ -14,6 +14,7 @@ import msgspec
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
 from kschedctl.reports.audit.audit import AnySection, Audit
+from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.document import Document
@@ -50,6 +51,7 @@ DOCUMENTS: dict[str, Any] = {
     "effective-configuration": EffectiveConfiguration,
     "simulation": SimulationReport,
     "followed-rollout": FollowedRollout,
+    "sampling-costs": SamplingCosts,
     "capacity": Capacity,
     "drain": Drain,
     "failures": Failures,

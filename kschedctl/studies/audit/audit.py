@@ -17,12 +17,14 @@ from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.audit.queue import queue_section
+from kschedctl.studies.audit.sampling import sampling_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
     "queue": queue_section,
     "latency": latency_section,
     "packing": packing_section,
+    "sampling": sampling_section,
 }
 NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),

@@ -33,6 +33,8 @@ class Thresholds:
     overdue_seconds: int = 60
     """What leaves is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
     latency: LatencyLimits = field(default_factory=LatencyLimits)
+    sampling_loss_points: float = 50
+    """Half of what a plugin of weight 1 can say for a node: its preference is as good as ignored."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
+from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.findings import Finding
@@ -34,6 +35,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "queue": queue_blocks,
     "latency": latency_blocks,
     "packing": packing_blocks,
+    "sampling": sampling_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 

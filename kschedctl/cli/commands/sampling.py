@@ -1,0 +1,77 @@
+"""``kschedctl sampling``: what does looking at a part of the nodes cost and save?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli import subjects
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, Untabled, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.source import in_context
+from kschedctl.errors import UsageError
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.sampling_costs.costs import MAX_LOSS, SamplingLimits, sampling_costs, usual_costs
+from kschedctl.studies.sampling_costs.kinds import named_kinds
+
+EXAMPLES = (
+    "kschedctl sampling",
+    "kschedctl sampling deploy/web -n shop --max-loss 10",
+    "kschedctl sampling -f web.yaml --snapshot prod.ksnap",
+    "kschedctl sampling --snapshot prod.ksnap --config scheduler.yaml -o json",
+)
+NAMED = "named"
+
+
+@with_options
+def sampling(
+    *,
+    source: Source,
+    view: Untabled,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.")
+    ] = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
+    ] = None,
+    kinds: Annotated[
+        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: so many workloads, the largest first.")
+    ] = 5,
+    max_loss: Annotated[
+        float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")
+    ] = MAX_LOSS,
+) -> Answer:
+    """What does percentageOfNodesToScore cost and save on this cluster?
+
+    In a cluster of 100 nodes or more kube-scheduler ends its search once enough nodes fit, and begins the next one
+    behind. For one more pod of each kind the searches from every index are replayed: how many nodes they look at, and
+    what the pick loses to the best of all nodes, in points of the score that all nodes give. Advised is the smallest
+    percentage from which on no kind loses more than --max-loss points on average. The pods are those that are named or
+    stand in files, else the pending ones, else the most frequent ones that run.
+    """
+    if kinds < 1:
+        raise UsageError(f"--kinds {kinds}: at least one")
+    if not max_loss >= 0:
+        raise UsageError(f"--max-loss {max_loss}: 0 or more")
+    inquiry = read_inquiry(source, namespace)
+    asked = _asked(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
+    with bars() as progress:
+        limits = SamplingLimits(max_loss=max_loss)
+        if asked is None:
+            report = usual_costs(inquiry.scheduler, kinds, namespace, limits=limits, progress=progress)
+        else:
+            report = sampling_costs(inquiry.scheduler, named_kinds(asked), NAMED, limits=limits, progress=progress)
+    return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))
+
+
+def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[StandIn] | None:
+    """The pods that are named or stand in files; None for those that the cluster has."""
+    if words:
+        home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+        return subjects.named(inquiry, words, scope, home)
+    return subjects.of_files(inquiry, scope)

@@ -1,0 +1,73 @@
+"""What looking at a part of the nodes costs the pods of this cluster, on a curve of a few percentages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.reports.audit.sampling import SampledProfile, SamplingCosts, SamplingSection
+from kschedctl.reports.findings import Finding
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.sampling_costs.costs import SamplingLimits, usual_costs
+
+KINDS = 3
+PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
+"""As many as are measured in a second or two on 5,000 nodes."""
+SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
+FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; kschedctl sampling draws the whole curve"
+LOSES = AuditRule(
+    "audit-sampling-loses",
+    WARNING,
+    "Pods miss much better nodes, since a part of the nodes is looked at",
+    "The search ends once enough nodes fit, and the best of these may be far from the best of all: what preferences "
+    "and spreading ask for is given up.",
+    FIX.format("PERCENTAGE"),
+    SOURCE,
+)
+WASTES = AuditRule(
+    "audit-sampling-wastes",
+    NOTE,
+    "Nodes as good would be found among fewer",
+    "Each node that is looked at costs time in every scheduling cycle.",
+    FIX.format("PERCENTAGE"),
+    SOURCE,
+)
+
+
+def sampling_section(ground: Ground) -> SamplingSection:
+    """Of the most frequent pods that wait, or that run where none of these fits."""
+    report = usual_costs(
+        ground.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=ground.progress
+    )
+    found = (finding for profile in report.profiles for finding in _findings(profile, ground))
+    return SamplingSection(
+        title="Sampling: what percentageOfNodesToScore costs and saves",
+        headline=_headline(report),
+        profiles=report.profiles,
+        not_replayed=report.not_replayed,
+        **judged((LOSES, WASTES), found, report.unknown),
+    )
+
+
+def _headline(report: SamplingCosts) -> str:
+    """What the profile loses that loses most; what there is to say else."""
+    measured = [each.advice.now for each in report.profiles if each.advice.now and each.advice.verdict != "idle"]
+    if not measured:
+        return report.headline
+    now = max(measured, key=lambda point: point.loss)
+    return f"At {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
+
+
+def _findings(profile: SampledProfile, ground: Ground) -> Iterator[Finding]:
+    advice, object_ = profile.advice, f"KubeSchedulerConfiguration {profile.scheduler_name}"
+    if advice.now is None or advice.then is None or advice.verdict == "idle":
+        return
+    now, then, limit = advice.now, advice.then, ground.thresholds.sampling_loss_points
+    fix = FIX.format(then.percentage)
+    if now.loss > limit:
+        looked = f"{now.examined:,.0f} of {profile.setting.nodes:,} nodes are looked at"
+        message = f"at {now.percentage} % {looked}, and a pod loses {now.loss:.1f} points of score on average"
+        yield LOSES.finding(object_, f"{message}, more than {limit:g}", fix)
+    elif advice.verdict == "lower":
+        message = f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod; at {then.percentage} % "
+        yield WASTES.finding(object_, f"{message}{then.examined:,.0f}, and {then.loss:.1f} points of score lost", fix)
