@@ -14,6 +14,7 @@ from kschedctl.api.objects import Pod
 
 COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 KUEUE_LABEL = "kueue.x-k8s.io/pod-group-name"
+KUEUE_TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
 VOLCANO_TASK_LABEL = "volcano.sh/task-spec"
 KUEUE_GATES = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"})
 """What Kueue takes from a pod when its group is admitted, and when its place in the topology is chosen."""
@@ -51,6 +52,12 @@ def gangs_of(pod: Pod) -> Iterator[GangKey]:
         GangProject.COSCHEDULING: meta.labels.get(COSCHEDULING_LABEL),
     }
     return (GangKey(project, meta.namespace, name) for project, name in names.items() if name)
+
+
+def coscheduling_gang(pod: Pod) -> GangKey | None:
+    """The gang of scheduler-plugins that a pod says that it is of."""
+    name = pod.metadata.labels.get(COSCHEDULING_LABEL)
+    return GangKey(GangProject.COSCHEDULING, pod.metadata.namespace, name) if name else None
 
 
 def volcano_task(pod: Pod) -> str:

@@ -31,3 +31,15 @@ def earlier(text: str, seconds: int) -> str:
     """
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds(text) // 1000)
     return (moment - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def go_seconds(seconds: int) -> str:
+    """Whole seconds as Go prints a duration.
+
+    >>> go_seconds(60), go_seconds(3605), go_seconds(-5)
+    ('1m0s', '1h0m5s', '-5s')
+    """
+    minutes, rest = divmod(abs(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{'-' * (seconds < 0)}{parts}{rest}s"

@@ -10,7 +10,7 @@ class MemberReport(Document, frozen=True):
 
     ``verdict``: Placed (on ``node``, with the others), Preempting (on ``node``, once its victims are gone),
     Unschedulable, Gated (it is not tried), Error or NotTried. ``message``: why it is not placed, in kube-scheduler's
-    words.
+    words. Of gangs of other projects those are told too that are of no use any more: Terminating and Failed.
     """
 
     pod: str
@@ -35,6 +35,15 @@ class PlacementReport(Document, frozen=True):
     score: int | None = None
 
 
+class GangTask(Document, frozen=True):
+    """A task of a gang of Volcano: of the ``pods`` that it has ``fitting`` would have a node, and ``least`` have to."""
+
+    name: str
+    least: int
+    pods: int
+    fitting: int
+
+
 class PodGroupReport(Document, frozen=True):
     """``policy`` is gang or basic, empty when the group does not exist or was not read; of a gang ``min_count`` pods
     have to have a node at once. ``pods`` exist, ``scheduled`` of them have a node, and ``missing`` more have to come
@@ -44,6 +53,14 @@ class PodGroupReport(Document, frozen=True):
     the scheduler writes into its condition PodGroupScheduled. ``topology``: the label of which its nodes have to share
     a value, and ``placements`` those values. ``victims`` would have to go. ``deadlocked_with``: other gangs of which a
     part has nodes; this one, in the same state, would fit if they gave theirs up.
+
+    ``project``: whose group it is, scheduler-plugins, Volcano or Kueue, empty for Kubernetes' own. ``decided_by``: who
+    decides about it by rules that are not replayed; the verdict is then whether kube-scheduler's filters have room for
+    all at once. With policy basic its pods are placed one by one, and the verdict is no more than that.
+    ``held_back``: how many of its pods still have gates of Kueue's.
+    ``fitting``: how many would have a node then, those that have one among them. ``problem``: why it is not known how
+    many have to. ``ended`` pods succeeded; Volcano and Kueue count them as if they had a node.
+    ``queue`` and ``phase`` are what Volcano's object says.
     """
 
     name: str
@@ -59,3 +76,12 @@ class PodGroupReport(Document, frozen=True):
     placements: tuple[PlacementReport, ...] = ()
     victims: tuple[str, ...] = ()
     deadlocked_with: tuple[str, ...] = ()
+    project: str = ""
+    decided_by: str = ""
+    held_back: int = 0
+    fitting: int = 0
+    ended: int = 0
+    problem: str = ""
+    tasks: tuple[GangTask, ...] = ()
+    queue: str = ""
+    phase: str = ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checka
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.arrays import Bools, Position, Rows, Scores
 from kschedctl.api.objects import AllocationResult, Pod, Struct
 from kschedctl.scheduler.facts import AnyFact
 from kschedctl.snapshot.delta import Delta
@@ -219,6 +219,12 @@ class PostFilterResult:
     status: Status
     nominated_node: str = ""
     report: Any = None
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Any]:
+        """A key for each pod, given in the order in which they came: the smallest is tried first."""
 
 
 @runtime_checkable

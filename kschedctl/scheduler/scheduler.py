@@ -20,7 +20,7 @@ from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.declaration import Declaration
 from kschedctl.scheduler.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.extension_points import points_by_methods
-from kschedctl.scheduler.framework import Plugin
+from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
 from kschedctl.scheduler.kinds_read import kinds_of, needless
 from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
@@ -173,6 +173,13 @@ class Scheduler:
             profile = self.configuration.profiles[scheduler_name]
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared, self.extenders)
         return self._frameworks.get(scheduler_name)
+
+    @cached_property
+    def queue_sort(self) -> QueueSortPlugin | None:
+        """The plugin that orders the queue, None for PrioritySort or one that is not replayed."""
+        first = self.framework(next(iter(self.configuration.profiles)))
+        plugins = first.at("queueSort") if first else []
+        return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
         """Which events the plugins of a profile asked for."""

@@ -23,6 +23,8 @@ from kschedctl.snapshot.pod_infos import PodInfos
 FEW_INFOS = 64
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
+AnyGroupKey = GroupKey | GangKey
+"""Of Kubernetes' own, or of another project."""
 
 
 def group_key(pod: Pod) -> GroupKey | None:

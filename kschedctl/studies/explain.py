@@ -46,6 +46,7 @@ from kschedctl.studies.why.advice import advice
 from kschedctl.studies.why.causes import causes
 from kschedctl.studies.why.eliminations import eliminations, node_groups, node_reports
 from kschedctl.studies.why.extenders import extended
+from kschedctl.studies.why.gang import gang_report
 from kschedctl.studies.why.headline import headline
 from kschedctl.studies.why.permit import permit_reports, permitted
 from kschedctl.studies.why.pod_group import in_group, pod_group_report
@@ -163,15 +164,23 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     settled = _settled(pod, framework)
     if settled or framework is None:
         report = Explanation(pod=pod.key, verdict=settled, headline="", **_common(scheduler, pod))
+        if framework is None and settled == "NotResponsible" and not info.terminating:
+            report = decided_elsewhere(replace(report, pod_group=gang_report(scheduler, None, pod)))
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
-        report = _with_unknown(
-            in_group(report, pod_group_report(scheduler, framework, pod)), (*unknown, *cycle.consultation.unknown)
-        )
+        group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
+        report = _with_unknown(decided_elsewhere(in_group(report, group)), (*unknown, *cycle.consultation.unknown))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
+
+
+def decided_elsewhere(report: Explanation) -> Explanation:
+    """The explanation of a pod about whose gang somebody else decides says that this is not replayed."""
+    by = report.pod_group.decided_by if report.pod_group else ""
+    said = (f"how {by} decides about gangs: what is said of this one is by kube-scheduler's filters",) if by else ()
+    return replace(report, not_replayed=(*report.not_replayed, *said))
 
 
 def as_events(report: Explanation) -> Explanation:

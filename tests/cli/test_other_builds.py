@@ -13,9 +13,9 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
-    multiPoint: {enabled: [{name: Coscheduling}], disabled: [{name: PrioritySort}]}
+    multiPoint: {enabled: [{name: NetworkOverhead}]}
     permit: {enabled: [{name: Waiting}]}
-  pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: 10}}]
+  pluginConfig: [{name: NetworkOverhead, args: {permitWaitingTimeSeconds: 10}}]
 """
 
 
@@ -52,7 +52,7 @@ def test_every_command_names_them(
     words = (files.get(word, word) for word in command)
     code, out, err = run(*words, "-f", cluster, "--config", config, "-o", "json")
     assert code in (0, 1), err
-    assert {"plugin Coscheduling", "plugin Waiting"} <= set(json.loads(out)["notReplayed"])
+    assert {"plugin NetworkOverhead", "plugin Waiting"} <= set(json.loads(out)["notReplayed"])
 
 
 def test_a_broken_registered_plugin_is_one_line(
@@ -61,14 +61,14 @@ def test_a_broken_registered_plugin_is_one_line(
     info = tmp_path / "gang-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gang\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kschedctl.plugins]\nCoscheduling = builtins:len\n")
+    (info / "entry_points.txt").write_text("[kschedctl.plugins]\nNetworkOverhead = builtins:len\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "config.yaml").write_text(CONFIGURATION)
     cluster = write(node("w1"), pod("p", "1"))
     code, out, err = run("explain", "p", "-f", cluster, "--config", str(tmp_path / "config.yaml"))
     assert (code, out) == (2, "")
     assert err.startswith(
-        'error: plugin "Coscheduling" of package gang 1.0 cannot be loaded: TypeError: it runs at no '
+        'error: plugin "NetworkOverhead" of package gang 1.0 cannot be loaded: TypeError: it runs at no '
     )
     assert err.count("\n") == 1
     assert run("explain", "p", "-f", cluster).code == 0

@@ -23,7 +23,7 @@ from kschedctl.render.page import (
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 
 SHOWN = 10
-TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING}
+TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING, "Terminating": Tone.WARNING}
 
 
 def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
@@ -33,6 +33,7 @@ def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     return section(
         "Pod group",
         paragraph(Marked(group.name, Tone.STRONG), ": ".join((_policy(group), _outcome(group)))),
+        *_of_other_project(group),
         *([paragraph(Marked("condition PodGroupScheduled:", Tone.FAINT), group.message)] if group.message else ()),
         *_placements(group, style),
         *_members(group, style),
@@ -42,14 +43,32 @@ def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
 
 
 def _policy(group: PodGroupReport) -> str:
+    by = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
-        return f"gang of {count(group.min_count, 'pod')} at once"
+        return f"gang{by} of {count(group.min_count, 'pod')} at once"
+    if group.policy and group.project:
+        return f"gang{by} of {count(group.min_count, 'pod')}, but kube-scheduler places them one by one"
+    if group.problem:
+        return f"gang{by}, of how many pods is not known: {group.problem}"
     return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
 
 
 def _outcome(group: PodGroupReport) -> str:
     there = f"{group.pods} exist, {group.scheduled} of them with a node"
     return f"{there}, {group.missing} are missing" if group.missing else there
+
+
+def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
+    """Whether all fit at once by kube-scheduler's filters, and what else its object says."""
+    if not group.project:
+        return
+    told = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
+    told += [f"{group.ended} of them succeeded"] if group.ended else []
+    told += [f"{task.fitting} of task {task.name}, of {task.least} at the least" for task in group.tasks]
+    told += [f"{group.held_back} still have Kueue's gates"] if group.held_back else []
+    told += [f"queue {group.queue}"] if group.queue else []
+    told += [f"phase {group.phase}"] if group.phase else []
+    yield paragraph("; ".join(told))
 
 
 def _placements(group: PodGroupReport, style: Style) -> Iterator[Block]:

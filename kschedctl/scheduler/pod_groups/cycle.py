@@ -14,7 +14,7 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.api.objects import PodGroup
-from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.messages import fit_error, histogram
 from kschedctl.scheduler.permit import PermitOutcome, run_permit
@@ -31,10 +31,9 @@ from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import reserve, reserving
 from kschedctl.scheduler.sampling import Sampling
-from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey
+from kschedctl.snapshot.pods import AnyGroupKey
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
 WAITING = "pod group is waiting for preemption to complete"
@@ -115,9 +114,9 @@ class PodGroupCycle:
     ``topology_aware``: gate TopologyAwareWorkloadScheduling; ``sampling``: where searches for nodes go on.
     """
 
-    framework: Framework
+    framework: FrameworkLike
     view: Fork
-    key: GroupKey
+    key: AnyGroupKey
     members: Sequence[Position]
     infos: Mapping[Position, PodInfo]
     topology_aware: bool

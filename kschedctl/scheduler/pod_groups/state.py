@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods import GroupKey
+from kschedctl.snapshot.pods import AnyGroupKey, GroupKey
 
 NO_MEMBERS = np.empty(0, np.int64)
 
@@ -36,8 +36,8 @@ def placed_in_groups(gates: FeatureGates) -> bool:
     return gates.minor >= first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
-def find_pod_group(view: Fork, key: GroupKey) -> PodGroup | None:
-    """The object of that namespace and name."""
+def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
+    """The object of that namespace and name; None also for groups of other projects."""
     found: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
     return found
 
@@ -47,10 +47,15 @@ def state_of(view: Fork, key: GroupKey) -> PodGroupState:
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
-    scheduled = (view.node[positions] >= 0) | _bound_elsewhere(view, positions)
+    scheduled = has_node(view, positions)
     waiting = positions[~scheduled]
     served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]
     return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
+
+
+def has_node(view: Fork, positions: Rows) -> Bools:
+    """(M,): assumed or bound, also to a node that is not among the nodes."""
+    return (view.node[positions] >= 0) | _bound_elsewhere(view, positions)
 
 
 def _bound_elsewhere(view: Fork, positions: Rows) -> Bools:
@@ -62,5 +67,5 @@ def _bound_elsewhere(view: Fork, positions: Rows) -> Bools:
     return bound & (snapshot.node[np.minimum(positions, len(snapshot.node) - 1)] < 0)
 
 
-def _by_key(groups: Iterable[PodGroup]) -> dict[GroupKey, PodGroup]:
+def _by_key(groups: Iterable[PodGroup]) -> dict[AnyGroupKey, PodGroup]:
     return {(group.metadata.namespace, group.metadata.name): group for group in groups}

@@ -10,15 +10,20 @@ from collections.abc import Mapping
 
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling
+from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from kschedctl.scheduler.scheduler_plugins.node_resources_allocatable import NodeResourcesAllocatable
 from kschedctl.scheduler.third_party import third_party_plugins
 
-REPLAYED: tuple[type[DeclaredPlugin], ...] = (CapacityScheduling, NodeResourcesAllocatable, NodeResourceTopologyMatch)
+REPLAYED: tuple[type[DeclaredPlugin], ...] = (
+    CapacityScheduling,
+    Coscheduling,
+    NodeResourcesAllocatable,
+    NodeResourceTopologyMatch,
+)
 """None of them runs in a profile that does not name it."""
 
 _POINTS = {
-    "Coscheduling": "queueSort preFilter postFilter permit reserve",
     "LoadVariationRiskBalancing": "score",
     "LowRiskOverCommitment": "preScore score",
     "TargetLoadPacking": "score",

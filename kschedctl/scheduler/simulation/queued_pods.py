@@ -7,6 +7,7 @@ nobody is left to try time passes: backoffs end, and after five minutes all are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ from kschedctl.scheduler.queueing.scheduling_queue import LONGEST_UNSCHEDULABLE,
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods import GroupKey
+from kschedctl.snapshot.pods import AnyGroupKey
 
 ADDED = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
 DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
@@ -44,7 +45,7 @@ class QueuedPods:
         scheduler: Scheduler,
         placements: Placements,
         positions: Sequence[Position],
-        groups: dict[GroupKey, list[Position]],
+        groups: dict[AnyGroupKey, list[Position]],
         moves: Callable[[], int],
     ) -> None:
         self.view, self._groups, self._moves = placements.view, groups, moves
@@ -59,7 +60,7 @@ class QueuedPods:
         members = frozenset(member for group in groups.values() for member in group)
         rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
         self._queue = SchedulingQueue(self._advice, rules, self._clock)
-        self._new = in_order(self.view, positions)[::-1]
+        self._new = in_order(scheduler, self.view, positions)[::-1]
         """Pods that were not tried yet, the next one last: they came before all that come back."""
         self.tried: dict[Position, QueuedPod] = {}
         """Those that were, in vain: while there is none, nobody has to be asked or told anything."""
@@ -95,7 +96,7 @@ class QueuedPods:
         pod.timestamp = self._clock.now()
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
-    def members(self, group: GroupKey) -> list[Position]:
+    def members(self, group: AnyGroupKey) -> list[Position]:
         """The pods of a group that wait; none of them is in the queue any more."""
         found = self._groups[group]
         for member in found:
@@ -103,7 +104,7 @@ class QueuedPods:
             self._queue.delete(member)
         return found
 
-    def group_refused(self, group: GroupKey, members: list[Position]) -> None:
+    def group_refused(self, group: AnyGroupKey, members: list[Position]) -> None:
         """Not enough pods of a group fit now: these wait on."""
         self._groups[group] = members
         self._of_groups += map(self._known, members)
@@ -165,11 +166,17 @@ class QueuedPods:
         return True
 
 
-def in_order(view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """In PrioritySort's order: the highest priority first, among equals who came first."""
-    priority = view.pods.priority[view.pods.info[list(positions)]].tolist() if positions else []
-    order = sorted(range(len(positions)), key=lambda time: PrioritySort.sort_key(priority[time], time))
-    return [positions[time] for time in order]
+def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
+    """In the order of the profiles' QueueSort, all of which have the same; the positions are given as the pods came."""
+    if not positions:
+        return []
+    plugin = scheduler.queue_sort
+    if plugin is None:
+        priority = view.pods.priority[view.pods.info[list(positions)]].tolist()
+        keys: Sequence[Any] = [PrioritySort.sort_key(each, time) for time, each in enumerate(priority)]
+    else:
+        keys = plugin.sort_keys(view, positions)
+    return [positions[time] for time in sorted(range(len(positions)), key=keys.__getitem__)]
 
 
 class _AdviceOfAlikes(QueuePlugins):

@@ -24,7 +24,6 @@ from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.permit import permit_refusal
 from kschedctl.scheduler.plugins.default_preemption import tied_candidates
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
-from kschedctl.scheduler.pod_groups.submission import failed_members
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate
@@ -37,7 +36,7 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods import GroupKey
+from kschedctl.snapshot.pods import AnyGroupKey
 
 SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
 NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
@@ -158,7 +157,7 @@ class Simulation:
                 if outcome.row >= 0:
                     queue.after(outcome.position, outcome.victims)
 
-    def _group_outcomes(self, queue: QueuedPods, key: GroupKey) -> list[Outcome]:
+    def _group_outcomes(self, queue: QueuedPods, key: AnyGroupKey) -> list[Outcome]:
         """The pods of a group that wait, tried together; those that wait on come back when something moved."""
         members = queue.members(key)
         queue.before(members, (), self.rejectors)
@@ -186,17 +185,17 @@ class Simulation:
         """How often a pod came or went for good."""
         return len(self.view.trail) - self.gangs.taken_back
 
-    def _by_group(self, positions: Iterable[Position]) -> dict[GroupKey, list[Position]]:
+    def _by_group(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Those that are of a pod group, in order."""
-        found: dict[GroupKey, list[Position]] = {}
-        for position in positions if self.gangs.on else ():
+        found: dict[AnyGroupKey, list[Position]] = {}
+        for position in positions if self.gangs.any else ():
             if (key := self.gangs.key(position)) is not None:
                 found.setdefault(key, []).append(position)
         return found
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In the order in which they are tried first."""
-        return in_order(self.view, list(positions))
+        return in_order(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
@@ -366,8 +365,7 @@ class Simulation:
         """Of pods of groups that wait, why their group does not fit now."""
         found = {}
         for key, members in self._by_group(positions).items():
-            result = self.gangs.result(self._framework(members[0]), key, members)
-            failed = failed_members(result, members, self.view)
+            failed = self.gangs.failures(self._framework(members[0]), key, members)
             found.update({position: failure.message for position, failure in failed.items()})
         return found
 

@@ -16,7 +16,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.last_words import last_words
-from kschedctl.studies.why.headline import shared_cause, told_of_group
+from kschedctl.studies.why.group_headline import told_of_group
+from kschedctl.studies.why.headline import shared_cause
 
 DEFAULT_GRACE_SECONDS = 30
 FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"

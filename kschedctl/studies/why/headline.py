@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Cause, Explanation, PreemptionReport
-from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.studies.why.group_headline import told_of_group
 
 NAMED = 3
 FITS = "a node fits now, for each by itself"
@@ -72,33 +72,6 @@ def told(cause: Cause, nodes: int) -> str:
         some = f"all {nodes:,} nodes" if cause.nodes == nodes else f"{cause.nodes:,} of {nodes:,} nodes"
         where = f"{some}, such as {cause.nearest}"
     return f"{where}: {cause.fact}" if cause.fact else where
-
-
-def told_of_group(group: PodGroupReport, report: Explanation) -> str:
-    """The answer where the group decides: it is not complete, or does not fit together; empty where the pod does."""
-    name = group.name.partition("/")[2]
-    if group.missing and report.verdict == "Gated":
-        return f"its gang {name} has {group.pods} of the {group.min_count} pods that it needs: none is tried before"
-    if report.verdict == "Gated" or group.verdict in ("Placed", "Incomplete"):
-        return ""
-    if group.verdict == "WaitsForPreemption":
-        return f"its pod group {name} fits once {_count(len(group.victims), 'pod')} made room for it"
-    if group.verdict == "Error":
-        return f"scheduling its pod group {name} fails with an error: {group.message}"
-    if group.deadlocked_with:
-        held = f"{group.scheduled} of the {group.min_count} pods of its gang {name} hold nodes"
-        return f"deadlock: {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
-    where = f" in one {group.topology}" if group.topology else ""
-    fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
-    return f"its gang {name} needs a node for {group.min_count} pods at once{where}, and {fitting} fit"
-
-
-def _fitting(group: PodGroupReport) -> int:
-    return sum(each.verdict in ("Placed", "Preempting") for each in group.members)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _nothing_to_decide(verdict: str, pod: Pod, profiles: Collection[str]) -> str:

@@ -9,6 +9,7 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.permit import run_permit
+from kschedctl.scheduler.pod_groups.gangs import gang_object, gang_plugin
 from kschedctl.snapshot.pods import group_key
 
 REFUSED = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
@@ -16,7 +17,7 @@ REFUSED = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 
 def permit_reports(cycle: Cycle) -> dict[str, FirstFailReport]:
     """Best node -> why the pod is not bound there, or not yet; one that is placed with others is not asked about."""
-    if not cycle.schedulable or group_key(cycle.info.pod) is not None or not cycle.framework.at("permit"):
+    if not cycle.schedulable or _is_grouped(cycle) or not cycle.framework.at("permit"):
         return {}
     found = {}
     for row in cycle.scores.best.tolist():
@@ -25,6 +26,13 @@ def permit_reports(cycle: Cycle) -> dict[str, FirstFailReport]:
             name = cycle.view.nodes.names[row]
             found[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
     return found
+
+
+def _is_grouped(cycle: Cycle) -> bool:
+    """Whether it is of a group that exists, whose pods are bound together."""
+    plugin = gang_plugin(cycle.framework)
+    gang = plugin.gang(cycle.info.pod) if plugin else None
+    return group_key(cycle.info.pod) is not None or (gang is not None and gang_object(cycle.view, gang) is not None)
 
 
 def permitted(cycle: Cycle, found: dict[str, FirstFailReport]) -> tuple[str, str | None]:

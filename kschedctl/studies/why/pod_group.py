@@ -16,11 +16,11 @@ from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.pod_groups.state import PodGroupState, find_pod_group, placed_in_groups, state_of
-from kschedctl.scheduler.pod_groups.submission import failed_members
+from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import AnyGroupKey, GroupKey, group_key
 
 PLACED, PREEMPTING, UNSCHEDULABLE, GATED = "Placed", "Preempting", "Unschedulable", "Gated"
 ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption", "Incomplete"
@@ -41,7 +41,7 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
     view = scheduler.view
-    infos = {position: _info(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
+    infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
     members = _members(framework, view, infos)
     if not members.tried:
         return _report(view, key, members, None)
@@ -51,10 +51,15 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
     others = () if result.placed else deadlocked_with(cycle)
-    return replace(_report(view, key, members, result), deadlocked_with=tuple(map("/".join, others)))
+    return replace(_report(view, key, members, result), deadlocked_with=in_words(others))
 
 
-def _info(view: Fork, position: Position, asked: Pod) -> PodInfo:
+def in_words(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
+    """``namespace/name`` of each."""
+    return tuple("/".join(key[-2:]) for key in gangs)
+
+
+def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
     """What is scheduled: of the pod that is asked about as it was asked."""
     pod = view.stored(view.pods.objects[position])
     return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
@@ -62,14 +67,19 @@ def _info(view: Fork, position: Position, asked: Pod) -> PodInfo:
 
 def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo]) -> _Members:
     """By priority, then by age; pods that leave are not tried."""
-    gated = {position: status for position, info in infos.items() if (status := _gate(framework, info, view))}
-    tried = [position for position, info in infos.items() if position not in gated and not info.terminating]
-    created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in tried}
-    tried.sort(key=lambda position: (-infos[position].priority, created[position], position))
-    return _Members(tried, gated)
+    gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
+    return _Members(by_age(infos, (each for each in infos if each not in gated and not infos[each].terminating)), gated)
 
 
-def _gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
+def by_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
+    """The highest priority first, of equals the oldest."""
+    found = list(positions)
+    created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in found}
+    found.sort(key=lambda position: (-infos[position].priority, created[position], position))
+    return found
+
+
+def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     plugins = (plugin for plugin in framework.at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
     said = (plugin.pre_enqueue(info, view) for plugin in plugins)
     return next((status for status in said if status.rejected), None)
@@ -86,7 +96,7 @@ def _report(view: Fork, key: GroupKey, members: _Members, result: GroupResult | 
         message=result.message if result else "",
         members=tuple(_member_reports(view, members, result)),
         placements=tuple(_placement_reports(view, result)) if result else (),
-        victims=tuple(_keys(view, _victims(result))) if result else (),
+        victims=tuple(keys(view, victims_of(result))) if result else (),
     )
 
 
@@ -110,17 +120,23 @@ def _verdict(result: GroupResult | None) -> str:
 
 
 def _member_reports(view: Fork, members: _Members, result: GroupResult | None) -> Iterator[MemberReport]:
-    pods, names = view.pods.objects, view.nodes.names
+    pods = view.pods.objects
     if result:
-        failed = failed_members(result, members.tried, view)
-        found = {each.position: each for each in result.members}
-        for position in members.tried:
-            member = found.get(position)
-            node = names[member.row] if member and member.row != NO_ROW else ""
-            message = failed[position].message if position in failed else ""
-            yield MemberReport(pods[position].key, _member_verdict(result, position), node, message)
+        yield from tried_members(view, members.tried, result, failed_members(result, members.tried, view))
     for position, status in members.gated.items():
         yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
+
+
+def tried_members(
+    view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
+) -> Iterator[MemberReport]:
+    """What became of each; of those that failed, why."""
+    found = {each.position: each for each in result.members}
+    for position in tried:
+        member = found.get(position)
+        node = view.nodes.names[member.row] if member and member.row != NO_ROW else ""
+        message = failed[position].message if position in failed else ""
+        yield MemberReport(view.pods.objects[position].key, _member_verdict(result, position), node, message)
 
 
 def _member_verdict(result: GroupResult, position: Position) -> str:
@@ -155,20 +171,25 @@ def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementRep
         )
 
 
-def _victims(result: GroupResult) -> Iterator[Position]:
+def victims_of(result: GroupResult) -> Iterator[Position]:
     """Whom the members and the group would evict, each once."""
     of_members = (victim for member in result.members for victim in member.victims)
     return iter(dict.fromkeys((*of_members, *result.victims)))
 
 
-def _keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
+def keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
     return (view.pods.objects[position].key for position in positions)
+
+
+def _decides(group: PodGroupReport) -> bool:
+    """Whether kube-scheduler binds the pods of the group together."""
+    return not group.project or (group.policy == "gang" and not group.decided_by)
 
 
 def in_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
     """The explanation of a member: it is bound only with its group, whatever nodes it fits by itself."""
     mine = next((each for each in group.members if each.pod == report.pod), None) if group else None
-    if group is None or mine is None or report.verdict in (GATED, ERROR):
+    if group is None or mine is None or report.verdict in (GATED, ERROR) or not _decides(group):
         return replace(report, pod_group=group)
     if group.verdict == PLACED and mine.verdict == PLACED:
         return replace(report, verdict="Schedulable", message=None, pod_group=group)

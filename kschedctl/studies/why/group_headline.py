@@ -1,0 +1,80 @@
+"""The answer about a pod in one line where its group decides."""
+
+from __future__ import annotations
+
+from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pod_group import PodGroupReport
+
+PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
+PASSED = ("Success", "Skip")
+"""What a PreFilter says that does not refuse."""
+
+
+def told_of_group(group: PodGroupReport, report: Explanation) -> str:
+    """What its group lacks: it is not complete, or does not fit together; empty where the pod itself decides."""
+    if group.project:
+        return _told_of_gang(group, report)
+    if group.missing and report.verdict == GATED:
+        return _incomplete(group)
+    if report.verdict == GATED or group.verdict in (PLACED, INCOMPLETE):
+        return ""
+    return _told_of_outcome(group)
+
+
+def _told_of_gang(group: PodGroupReport, report: Explanation) -> str:
+    """Of a gang of another project."""
+    if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
+        return _deadlock(group)
+    if group.decided_by:
+        return _decided_by_another(group)
+    if group.policy != "gang" or report.verdict == GATED:
+        return ""
+    if group.missing:
+        return _incomplete(group)
+    refused = any(answer.code not in PASSED for answer in report.pre_filter.values())
+    own = group.verdict == PLACED or group.fitting >= group.min_count or refused
+    return "" if own else _told_of_outcome(group)
+
+
+def _decided_by_another(group: PodGroupReport) -> str:
+    by, name = group.decided_by, _name(group)
+    if group.missing:
+        return f"its gang {name} has {group.pods} of the {group.min_count} pods that {by} waits for"
+    if not group.policy:
+        return f"{by} decides about its gang {name}: {group.problem}"
+    some = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
+    return f"by kube-scheduler's filters {some} of its gang {name} fit at once; {by} decides"
+
+
+def _told_of_outcome(group: PodGroupReport) -> str:
+    name = _name(group)
+    if group.verdict == "WaitsForPreemption":
+        return f"its pod group {name} fits once {_count(len(group.victims), 'pod')} made room for it"
+    if group.verdict == "Error":
+        return f"scheduling its pod group {name} fails with an error: {group.message}"
+    if group.deadlocked_with:
+        return _deadlock(group)
+    where = f" in one {group.topology}" if group.topology else ""
+    fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
+    return f"its gang {name} needs a node for {group.min_count} pods at once{where}, and {fitting} fit"
+
+
+def _incomplete(group: PodGroupReport) -> str:
+    return f"its gang {_name(group)} has {group.pods} of the {group.min_count} pods that it needs: none is tried before"
+
+
+def _deadlock(group: PodGroupReport) -> str:
+    held = f"{group.scheduled} of the {group.min_count} pods of its gang {_name(group)} hold nodes"
+    return f"deadlock: {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
+
+
+def _name(group: PodGroupReport) -> str:
+    return group.name.partition("/")[2]
+
+
+def _fitting(group: PodGroupReport) -> int:
+    return sum(each.verdict in ("Placed", "Preempting") for each in group.members)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

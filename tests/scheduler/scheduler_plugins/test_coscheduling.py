@@ -1,0 +1,352 @@
+"""Coscheduling of scheduler-plugins: its answers by hand, with the cases of its own tables as facts.
+
+Upstream: pkg/coscheduling/coscheduling_test.go and pkg/coscheduling/core/core_test.go of scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.cluster import Cluster
+from kschedctl.errors import ConfigurationError, InputError
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.permit import run_permit
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import SCHEDULED, Simulation
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.explain import explain
+
+Json = dict[str, Any]
+LABEL = "scheduling.x-k8s.io/pod-group"
+POINTS = ("preFilter", "postFilter", "permit", "reserve")
+
+
+def config(**args: int) -> Json:
+    enabled = {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
+    plugins = {**enabled, "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]}}
+    profile: Json = {"schedulerName": "default-scheduler", "plugins": plugins}
+    if args:
+        profile["pluginConfig"] = [{"name": "Coscheduling", "args": args}]
+    version = "kubescheduler.config.k8s.io/v1"
+    return {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+
+def node(name: str, cpu: str = "4", **more: str) -> Json:
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110", **more}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, group: str = "", cpu: str = "", on: str = "", namespace: str = "ns", **spec: Any) -> Json:
+    meta = {"name": name, "namespace": namespace, "uid": name, "labels": {LABEL: group} if group else {}}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu} if cpu else {}}}
+    spec = {"containers": [container], **({"nodeName": on} if on else {}), **spec}
+    return {"kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def group(name: str, least: int, namespace: str = "ns", created: str = "", **spec: Any) -> Json:
+    meta = {"name": name, "namespace": namespace} | ({"creationTimestamp": created} if created else {})
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": meta,
+        "spec": {"minMember": least, **spec},
+    }
+
+
+def cluster_of(*objects: Json, **args: int) -> Cluster:
+    return Cluster.from_objects(objects, config=config(**args), other_builds=True)
+
+
+GATED = {"schedulingGates": [{"name": "example-gate"}]}
+A, B, C = (pod(f"p1{letter}", "pg1") for letter in "abc")
+TOO_FEW = "pre-filter pod p1a cannot find enough sibling pods, current pods number: 1, minMember of group: 2"
+GATES = "pre-filter pod p1a cannot proceed due to gated pods in the same PodGroup"
+
+
+@pytest.mark.parametrize(
+    ("objects", "refused"),
+    [
+        pytest.param([pod("p1a"), B, group("pg1", 1)], "", id="no group"),
+        pytest.param([pod("p1a", "other"), group("pg1", 1)], "", id="a group that does not exist"),
+        pytest.param([A, pod("x", "pg2"), group("pg1", 2), group("pg2", 2)], TOO_FEW, id="fewer than minMember"),
+        pytest.param([A, pod("p1b", "pg1", namespace="other"), group("pg1", 2)], TOO_FEW, id="of another namespace"),
+        pytest.param([A, B, group("pg1", 2)], "", id="as many"),
+        pytest.param([A, B, C, group("pg1", 2)], "", id="more"),
+        pytest.param([A, B, pod("p1c", "pg1", **GATED), group("pg1", 2)], "", id="gated, and still enough"),
+        pytest.param([A, pod("p1b", "pg1", **GATED), C, group("pg1", 3)], GATES, id="gated, and too few"),
+        pytest.param([A, *(pod(f"x{i}", "pg1", **GATED) for i in "bc"), group("pg1", 2)], GATES, id="all others gated"),
+        pytest.param([A, B, group("pg1", 2, minResources={"cpu": "6"})], "", id="resources enough"),
+        pytest.param([A, group("pg1", 0)], "", id="none is needed"),
+        pytest.param([A, group("pg1", -3)], "", id="less than none"),
+        pytest.param(
+            [A, B, group("pg1", 2, minResources={"cpu": "10"})],
+            "resource gap: map[cpu:{{2000 -3} {<nil>}  DecimalSI}]",
+            id="two nodes of 4 cpu are no 10",
+        ),
+    ],
+)
+def test_pre_filter(objects: list[Json], refused: str) -> None:
+    report = explain(cluster_of(node("node-a"), node("node-b"), *objects), "ns/p1a").to_dict()
+    found = report["preFilter"]["Coscheduling"]
+    assert found["reasons"] == ([refused] if refused else [])
+    assert found["code"] == ("UnschedulableAndUnresolvable" if refused else "Success")
+
+
+@pytest.mark.parametrize(
+    ("running", "wanted", "gap"),
+    [
+        ([pod("p1", cpu="2", on="node-a")], {"cpu": "4"}, ""),
+        ([pod("p1", cpu="2", on="node-a"), pod("p2", cpu="1", on="node-b")], {"cpu": "4"}, "cpu:{{1000 -3}"),
+        ([pod("p1", "pg1", cpu="2", on="node-a"), pod("p2", cpu="1", on="node-b")], {"cpu": "4"}, ""),
+        ([], {"memory": "130Gi"}, "memory:{{2147483648 0} {<nil>}  BinarySI}"),
+        ([], {"cpu": "1.5", "memory": "1"}, ""),
+        ([], {"example.com/gpu": "3"}, "example.com/gpu:{{1 0} {<nil>}  DecimalSI}"),
+        ([], {"example.com/none": "3"}, "example.com/none:{{3 0} {<nil>}  DecimalSI}"),
+        ([], {"example.com/gpu": "1k"}, "example.com/gpu:{{998 0} {<nil>}  DecimalSI}"),
+        ([], {"cpu": "7", "example.com/gpu": "5"}, "cpu:{{1000 -3} {<nil>}  DecimalSI} example.com/gpu:{{3 0}"),
+    ],
+)
+def test_cluster_resources(running: list[Json], wanted: Json, gap: str) -> None:
+    """Two nodes of 3 cpu; what the group's own pods take is free to it."""
+    nodes = [node("node-a", "3", **{"example.com/gpu": "2"}), node("node-b", "3")]
+    report = explain(cluster_of(*nodes, *running, A, B, group("pg1", 2, minResources=wanted)), "ns/p1a").to_dict()
+    reasons = report["preFilter"]["Coscheduling"]["reasons"]
+    assert len(reasons) == bool(gap)
+    assert not gap or reasons[0].startswith(f"resource gap: map[{gap}")
+
+
+def test_resources_that_are_covered_stay_covered() -> None:
+    """One node of 4 cpu is free, the other overbooked by 2: that counts only before the 4 that are wanted are found."""
+    for overbooked, gap in (("node-b", []), ("node-a", ["resource gap: map[cpu:{{2000 -3} {<nil>}  DecimalSI}]"])):
+        pods = [pod(name, cpu="3", on=overbooked) for name in "xy"]
+        wanted = group("pg1", 2, minResources={"cpu": "4"})
+        report = explain(cluster_of(node("node-a"), node("node-b"), *pods, A, B, wanted), "ns/p1a").to_dict()
+        assert report["preFilter"]["Coscheduling"]["reasons"] == gap
+
+
+@pytest.mark.parametrize(
+    ("objects", "code", "reasons"),
+    [
+        ([pod("p"), group("pg1", 2)], Code.SUCCESS, ()),
+        ([pod("p", "none"), group("pg1", 2)], Code.UNSCHEDULABLE, ("PodGroup not found",)),
+        ([pod("p", "pg1"), group("pg1", 2)], Code.WAIT, None),
+        ([pod("p", "pg1"), pod("p1b", "pg1", on="node"), group("pg1", 2)], Code.SUCCESS, ()),
+        ([pod("p", "pg1"), pod("p1b", "pg1", on="a node that is gone"), group("pg1", 2)], Code.SUCCESS, ()),
+        ([pod("p", "pg1"), group("pg1", 1)], Code.SUCCESS, ()),
+    ],
+)
+def test_permit(objects: list[Json], code: Code, reasons: tuple[str, ...] | None) -> None:
+    scheduler = Scheduler(cluster_of(node("node"), *objects))
+    position = scheduler.view.pods.index["ns/p"]
+    info = PodInfo(scheduler.view.pods.objects[position], scheduler.view.settings.requests)
+    framework = scheduler.framework("default-scheduler")
+    assert framework is not None
+    assert framework.missing == []
+    status = run_permit(framework, info, scheduler.view, 0).status
+    assert status.code is code
+    assert reasons is None or status.reasons == reasons
+
+
+REJECTED = "PodGroup ns/pg1 gets rejected due to Pod p is unschedulable even after PostFilter"
+
+
+@pytest.mark.parametrize(
+    ("objects", "reasons"),
+    [
+        ([pod("p", cpu="9")], ["can not find pod group"]),
+        ([pod("p", "none", cpu="9")], ["can not find pod group"]),
+        ([pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 1)], []),
+        ([pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 2)], [REJECTED]),
+        ([pod("p", "pg1", cpu="9"), *(pod(f"p{i}", "pg1", on="node") for i in range(9)), group("pg1", 10)], []),
+        ([pod("p", "pg1", cpu="9"), *(pod(f"p{i}", "pg1", on="node") for i in range(8)), group("pg1", 9)], [REJECTED]),
+    ],
+)
+def test_post_filter(objects: list[Json], reasons: list[str]) -> None:
+    """A tenth that is missing is a small gap, a ninth is not."""
+    report = explain(cluster_of(node("node"), *objects), "ns/p")
+    assert report.message is not None
+    assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert [each for each in (REJECTED, "can not find pod group") if each in report.message] == reasons
+
+
+def test_the_gap_that_is_small() -> None:
+    objects = [node("node"), pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 2)]
+    for percentage, given_up in ((50, False), (49, True), (0, True), (100, False)):
+        report = explain(cluster_of(*objects, podGroupRejectPercentage=percentage), "ns/p")
+        assert (REJECTED in (report.message or "")) is given_up
+
+
+EARLY, LATE = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
+
+
+def created(document: Json, when: str) -> Json:
+    return {**document, "metadata": {**document["metadata"], "creationTimestamp": when}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "groups", "order"),
+    [
+        pytest.param([pod("a", priority=1), pod("b", priority=2)], [], "ba", id="priority"),
+        pytest.param([created(pod("a"), LATE), created(pod("b"), EARLY)], [], "ba", id="age"),
+        pytest.param(
+            [pod("a", "pg1", priority=1), pod("b", priority=2)], [group("pg1", 1)], "ba", id="priority before groups"
+        ),
+        pytest.param(
+            [created(pod("a", "pg1"), EARLY), created(pod("b", "pg2"), LATE)],
+            [group("pg1", 1, created=LATE), group("pg2", 1, created=EARLY)],
+            "ba",
+            id="the age of the group, not of the pod",
+        ),
+        pytest.param(
+            [created(pod("a", "pg1"), EARLY), created(pod("b"), LATE)],
+            [group("pg1", 1, created="2026-01-01T00:00:03Z")],
+            "ba",
+            id="a pod older than the group",
+        ),
+        pytest.param(
+            [pod("a", "pg2"), pod("b", "pg1"), pod("c", "pg2")],
+            [group("pg1", 1, created=LATE), group("pg2", 1, created=EARLY)],
+            "acb",
+            id="a group's pods one after the other",
+        ),
+        pytest.param(
+            [created(pod("a", "none"), LATE), created(pod("b"), EARLY)], [], "ba", id="a group that does not exist"
+        ),
+    ],
+)
+def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
+    simulation = Simulation(Scheduler(cluster_of(node("node"), *pods, *groups)))
+    objects = simulation.view.pods.objects
+    found = simulation.queue(simulation.view.pods.index.values())
+    assert "".join(objects[position].metadata.name for position in found) == order
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        ({"permitWaitingTimeSeconds": -1}, "must be greater than 0"),
+        ({"podGroupBackoffSeconds": -1}, "must be greater than 0"),
+        ({"podGroupRejectPercentage": 101}, "must be between 0 and 100"),
+    ],
+)
+def test_arguments(args: dict[str, int], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        Scheduler(cluster_of(node("node"), **args))
+
+
+def test_amounts_that_are_none() -> None:
+    with pytest.raises(InputError, match=r"PodGroup ns/pg1, spec\.minResources"):
+        explain(cluster_of(node("node"), A, group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
+
+
+# -- pods one after another -------------------------------------------------------------------------------------------
+
+
+def placed(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Pod -> node of those that are scheduled, and pod -> message of the others."""
+    simulation = Simulation(Scheduler(cluster_of(*objects, **args)))
+    view = simulation.view
+    waiting = [position for position in view.pods.index.values() if view.node[position] < 0]
+    outcomes = simulation.run(waiting)
+    names = {outcome.position: view.pods.objects[outcome.position].metadata.name for outcome in outcomes}
+    there = {names[o.position]: view.nodes.names[o.row] for o in outcomes if o.verdict == SCHEDULED}
+    assert {names[p] for p in waiting if view.node[p] >= 0} == there.keys()
+    return there, {names[o.position]: o.message for o in outcomes if o.verdict != SCHEDULED}
+
+
+def test_a_gang_is_placed_when_it_is_complete() -> None:
+    there, _ = placed(node("n"), *(pod(name, "pg1", cpu="1") for name in "abc"), group("pg1", 3))
+    assert there.keys() == set("abc")
+
+
+def test_a_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
+    """Three of its four pods would fit; the older gang is tried first, and the pod after it gets the room."""
+    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    there, messages = placed(node("n"), *gang, pod("z", cpu="4"), group("pg1", 4, created=EARLY))
+    assert there == {"z": "n"}
+    assert len(messages) == 4
+    assert all(message.startswith("0/1 nodes are available: 1 Insufficient cpu.") for message in messages.values())
+
+
+def test_those_that_waited_are_told_why_they_wait_no_longer() -> None:
+    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    _, messages = placed(node("n"), *gang, group("pg1", 4))
+    waited = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
+    assert [messages[f"g{i}"] for i in range(3)] == [waited] * 3
+    assert "Insufficient cpu" in messages["g3"]
+    _, messages = placed(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=25)
+    late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
+    assert [messages[f"g{i}"] for i in range(3)] == [late] * 3
+    _, messages = placed(node("n"), *gang, group("pg1", 4, scheduleTimeoutSeconds=10), podGroupRejectPercentage=25)
+    assert messages["g0"] == late.replace("1m0s", "10s")
+
+
+def test_more_pods_than_needed_are_placed_as_they_fit() -> None:
+    there, messages = placed(node("n"), *(pod(f"g{i}", "pg1", cpu="1.3") for i in range(5)), group("pg1", 2))
+    assert (len(there), len(messages)) == (3, 2)
+
+
+def test_pods_with_a_node_count() -> None:
+    running = pod("run", "pg1", cpu="1", on="n")
+    there, _ = placed(node("n"), running, pod("a", "pg1", cpu="3"), group("pg1", 2))
+    assert there == {"a": "n"}
+
+
+def test_a_group_that_does_not_exist() -> None:
+    there, messages = placed(node("n"), pod("a", "none"), pod("b"))
+    assert there == {"b": "n"}
+    assert messages == {"a": "0/1 nodes are available: 1 PodGroup not found."}
+
+
+def test_a_gang_makes_room_as_a_whole_or_not_at_all() -> None:
+    low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
+    gang = [pod(f"g{i}", "pg1", cpu="2") for i in range(2)]
+    there, _ = placed(node("n"), *low, *gang, group("pg1", 2))
+    assert there.keys() == {"g0", "g1"}
+    there, messages = placed(node("n"), *low, *gang, pod("g2", "pg1", cpu="2"), group("pg1", 3))
+    assert (there, messages.keys()) == ({}, {"g0", "g1", "g2"})
+
+
+def test_members_in_another_scheduler_are_not_waited_for() -> None:
+    """Its own scheduler knows nothing of groups: it is not this one's to place, but it is a sibling."""
+    gang = [pod("a", "pg1", cpu="1"), pod("b", "pg1", cpu="1", schedulerName="other")]
+    there, messages = placed(node("n"), *gang, group("pg1", 2))
+    assert there == {}
+    assert "timeout" in messages["a"]
+    assert 'no profile serves scheduler name "other"' in messages["b"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(-1, 5)), min_size=1, max_size=5),
+    cpus=st.lists(st.integers(1, 4), min_size=20, max_size=20),
+    priorities=st.lists(st.integers(-1, 2), min_size=20, max_size=20),
+    running=st.integers(0, 3),
+    nodes=st.integers(1, 3),
+)
+def test_never_a_part_of_a_gang(
+    sizes: list[tuple[int, int]], cpus: list[int], priorities: list[int], running: int, nodes: int
+) -> None:
+    """Of a gang none of whose pods had a node, none has one afterwards, or as many as it needs at the least."""
+    objects = [node(f"n{i}") for i in range(nodes)]
+    objects += [pod(f"run{i}", cpu="2", on="n0", priority=-1) for i in range(running)]
+    numbers = iter(range(20))
+    for index, (size, least) in enumerate(sizes):
+        objects.append(group(f"pg{index}", least))
+        for number in (next(numbers) for _ in range(size)):
+            cpu, priority = str(cpus[number]), priorities[number]
+            objects.append(pod(f"p{number:02d}", f"pg{index}", cpu=cpu, priority=priority))
+    simulation = Simulation(Scheduler(cluster_of(*objects)))
+    view = simulation.view
+    simulation.run([position for position in view.pods.index.values() if view.node[position] < 0])
+    evicted = simulation.gone
+    for index, (_, least) in enumerate(sizes):
+        members = [
+            p for p in view.pods.index.values() if view.pods.objects[p].metadata.labels.get(LABEL) == f"pg{index}"
+        ]
+        there = sum(view.node[p] >= 0 for p in members)
+        assert there == 0 or there >= least or evicted & set(members)
