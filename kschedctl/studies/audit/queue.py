@@ -164,10 +164,11 @@ def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None) -
 
 
 def _between(ground: Ground) -> WakesBetween | None:
-    """What woke pods since the earlier moment, where that is known."""
+    """What woke the pods that fit by now since the earlier moment, where that is known: thousands may have changed."""
     if ground.earlier is None:
         return None
-    return wakes_between(ground.earlier, ground.scheduler, None, (_moment(ground.earlier.cluster), ground.now))
+    names = _moment(ground.earlier.cluster), ground.now
+    return wakes_between(ground.earlier, ground.scheduler, _stuck(ground), names, CHANGES_KEPT)
 
 
 def _moment(cluster: Cluster) -> str:
@@ -176,15 +177,20 @@ def _moment(cluster: Cluster) -> str:
 
 def _fitting(between: WakesBetween, ground: Ground) -> Iterator[tuple[PodBetween, WaitingPod]]:
     """The pods that were refused at the earlier moment, would get a node by now, and were neither tried nor placed."""
-    stuck = {each.pod.key: each for each in ground.once(waiting_pods) if each.cause == "stuck"}
+    stuck = _stuck(ground)
     for pod in between.pods:
         if pod.pod in stuck and (pod.missed or pod.woken_by):
             yield pod, stuck[pod.pod]
 
 
+def _stuck(ground: Ground) -> dict[str, WaitingPod]:
+    return {each.pod.key: each for each in ground.once(waiting_pods) if each.cause == "stuck"}
+
+
 def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
-    """With the first of the changes that woke it, and the node that it would get: there may be thousands."""
-    return replace(pod, woken_by=pod.woken_by[:CHANGES_KEPT], fits=(waiting.node,))
+    """With the node that it would get alone; some of what woke it are told of, so it is not said how many did."""
+    told = "nothing woke it" if pod.missed else f"{pod.woken_by[0].change} woke it"
+    return replace(pod, headline=f"{told}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
 def _findings(
@@ -197,7 +203,7 @@ def _findings(
             yield MISSED.finding(name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace)
             continue
         changes = "; ".join(f"{each.change} ({', '.join(each.by)})" for each in pod.woken_by[:CHANGES_TOLD])
-        more = f" and {len(pod.woken_by) - CHANGES_TOLD:,} more changes" if len(pod.woken_by) > CHANGES_TOLD else ""
+        more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
         yield IN_VAIN.finding(
             name,
             f"{where}; {changes}{more} woke it, and it waits",

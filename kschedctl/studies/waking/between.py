@@ -41,17 +41,21 @@ class Moments(NamedTuple):
 
 
 def wakes_between(
-    before: Scheduler, after: Scheduler, keys: Collection[str] | None, names: tuple[str, str]
+    before: Scheduler,
+    after: Scheduler,
+    keys: Collection[str] | None,
+    names: tuple[str, str],
+    enough: int | None = None,
 ) -> WakesBetween:
     """Of these pods (``namespace/name``), or of all that were pending at both moments.
 
-    A pod was tried at the first moment. In which order changes came is not known: each is judged by itself, with the
-    claims and classes as they are in the end.
+    ``enough``: of a pod that so many changes woke no more are looked for. A pod was tried at the first moment. In which
+    order changes came is not known: each is judged by itself, with the claims and classes as they are in the end.
     """
     moments = Moments.of(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys)]
     groups = list(refused_pods(before, waiting))
-    found = [each for refused, alike in groups for each in _pods(refused, alike, moments)]
+    found = [each for refused, alike in groups for each in _pods(refused, alike, moments, enough)]
     found.sort(key=lambda pod: not pod.missed)
     leans = [leaning(before, refused) for refused, _ in groups]
     unknown = together(each["unknown"] for each in leans)
@@ -78,21 +82,24 @@ def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None) -> bool:
     return wanted and moments.before.view.stored(pod).spec.scheduler_name in served
 
 
-def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments) -> Iterator[PodBetween]:
+def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[PodBetween]:
     """Pods that are alike; those that changed themselves are told apart."""
     changed = {(each.old or each.new).key for each in moments.heard if each.kind == POD}
     shared = None
     for pod in alike:
         if pod.key in changed:
-            yield _pod(try_once(moments.before, moments.before.view.stored(pod)), pod, moments)
+            yield _pod(try_once(moments.before, moments.before.view.stored(pod)), pod, moments, enough)
         else:
-            shared = shared or _pod(refused, pod, moments)
+            shared = shared or _pod(refused, pod, moments, enough)
             yield replace(shared, pod=pod.key)
 
 
-def _pod(refused: Refused, pod: Pod, moments: Moments) -> PodBetween:
-    woken_by, others = [], 0
+def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> PodBetween:
+    woken_by: list[WakingChange] = []
+    others = 0
     for change in moments.heard if refused.queue == UNSCHEDULABLE else ():
+        if len(woken_by) == enough:
+            break
         occurrences = concerning(moments.before, refused.info, change)
         events, queue = asked(refused, occurrences, moments.after.view)
         if queue != UNSCHEDULABLE:

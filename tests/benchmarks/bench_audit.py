@@ -1,0 +1,98 @@
+"""Time of ``audit`` on a big cluster, section by section, after the cluster was read.
+
+    python tests/benchmarks/make_cluster.py DIR
+    python tests/benchmarks/bench_audit.py DIR [--pending 1000] [--distinct 1000] [--section NAME]
+
+The aim: all sections of 5,000 nodes, 150,000 pods and 1,000 pending ones within 30 s, what sections share included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from kschedctl.cluster import Cluster, convert
+from kschedctl.library import Cluster as Read
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.audit import NEEDED, SECTIONS
+from kschedctl.studies.audit.ground import Ground
+
+NOW = "2026-08-01T00:00:00Z"
+AIM_SECONDS = 30
+SORTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"nodeSelector": {"example.com/pool": "general"}},
+    {"nodeSelector": {"example.com/pool": "genral"}},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]},
+    {"topologySpreadConstraints": "zone"},
+    {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"},
+    {"schedulerName": "other"},
+)
+"""What of a pending pod's spec is not common to all."""
+ZONE = "topology.kubernetes.io/zone"
+
+
+def pending(number: int, distinct: int) -> dict[str, Any]:
+    """One of ``distinct`` sorts: most fit on no node, one in five of them does."""
+    sort = number % distinct
+    spec = dict(SORTS[sort % len(SORTS)])
+    labels = {"app": f"a{sort % 50}"}
+    if "topologySpreadConstraints" in spec:
+        constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [constraint | {"labelSelector": {"matchLabels": labels}}]
+    cores = 1 if sort % 5 == 0 else 40
+    requests = {"cpu": f"{1000 * cores + sort}m", "memory": "1Gi"}
+    spec["containers"] = [{"name": "c", "image": "c", "resources": {"requests": requests}}]
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    created = f"2026-07-31T{number % 24:02}:00:00Z"
+    metadata = {"name": f"w{number}", "namespace": f"team-{sort % 20}", "labels": labels, "creationTimestamp": created}
+    status = {"phase": "Pending", "conditions": [condition]}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def with_pending(cluster: Cluster, number: int, distinct: int) -> Cluster:
+    """The cluster with so many pods that wait."""
+    return cluster.with_objects({"Pod": [convert(pending(each, distinct)) for each in range(number)]})
+
+
+def timed(ground: Ground, names: list[str]) -> Iterator[tuple[str, float, float]]:
+    """What each takes, in seconds of a processor and on the clock: what all share first."""
+    steps = {"(the view)": lambda: ground.scheduler.view.requested, "(the replay)": lambda: ground.replay}
+    asked = [
+        name for name in SECTIONS if (name in names or not names) and (name not in NEEDED or NEEDED[name][1](ground))
+    ]
+    for name, step in (steps | {name: lambda name=name: SECTIONS[name](ground) for name in asked}).items():
+        clock, cpu = time.perf_counter(), time.process_time()
+        found = step()
+        yield name, time.process_time() - cpu, time.perf_counter() - clock
+        if hasattr(found, "headline"):
+            print(f"    {found.headline[:100]}; {len(json.dumps(found.to_dict())) // 1024:,} KiB of JSON")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time of audit on a big cluster.")
+    parser.add_argument("folder", help="what make_cluster.py wrote")
+    parser.add_argument("--pending", type=int, default=1000)
+    parser.add_argument("--distinct", type=int, default=1000, help="so many sorts of pending pods")
+    parser.add_argument("--section", action="append", default=[], help="only these; repeatable")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    read = Read.from_paths([options.folder], assume_complete=True)
+    cluster = with_pending(read, options.pending, options.distinct)
+    print(f"read in {time.perf_counter() - start:.1f} s: {cluster!r}")
+    total = 0.0
+    for name, cpu, clock in timed(Ground(Scheduler(replace(cluster)), NOW), options.section):
+        total += cpu
+        print(f"{name:14} {cpu:7.2f} s of a processor, {clock:7.2f} s", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{'all':14} {total:7.2f} s of a processor, the aim is {AIM_SECONDS} s; {peak:,.0f} MiB at the peak")
+
+
+if __name__ == "__main__":
+    main()
