@@ -14,6 +14,7 @@ from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import connection, load
+from kschedctl.cluster import OBSERVED
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
@@ -51,7 +52,7 @@ def audit(
     _check(section or (), metrics)
     thresholds = Thresholds(latency=metrics.limits())
     measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
-    cluster = load(source)
+    cluster = load(source, also=OBSERVED)
     with bars() as progress:
         ground = Ground(
             Scheduler(cluster),

@@ -29,19 +29,25 @@ class TerminatingVictim(Document, frozen=True, kw_only=True):
 
 
 class LastWords(Document, frozen=True, kw_only=True):
-    """What the scheduler last said of a pod, ``at`` what time, and ``source``: an event, or the pod's condition."""
+    """What the scheduler last said of a pod, ``at`` what time, and ``source``: an event, or the pod's condition.
+
+    The time of a condition is that of the first refusal. ``attempts``: how often it is known to have been refused, at
+    least: events are gone within the hour, and several may be one; 0 where nothing is known.
+    """
 
     message: str
     at: str = ""
     age: str = ""
     source: str = ""
+    attempts: int = 0
 
 
 class WaitingPods(Document, frozen=True, kw_only=True):
     """Pods that wait for the same ``reason``, the oldest first; ``age`` is that of the oldest, empty if not known.
 
-    ``cause``: stuck, error, unserved, gang, unschedulable, preemption, backoff, gated, crowded (it fits, but not beside
-    the pods that are tried before it) or turn (it fits, and has only just come). ``example``: what is true of the first
+    ``cause``: stuck, error, unserved, gang, unschedulable, preemption, backoff, gated, elsewhere (another scheduler has
+    it), crowded (it fits, but not beside the pods that are tried before it) or turn (it fits, and has only just come).
+    ``example``: what is true of the first
     one in a line; ``last_said``: what the scheduler told of that one. ``gates``, ``victims``: who is waited for.
     """
 

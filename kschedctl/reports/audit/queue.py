@@ -13,7 +13,8 @@ class PodsInQueue(Document, frozen=True, kw_only=True):
     ``queue``: activeQ, backoffQ, unschedulable, gated, none (no scheduler that is known has it) or unknown (it fits now
     and was refused before: whether anything woke it since then is not known). ``since``: when the first was put there
     at the latest, as far as that is known, ``age`` how long ago; ``wakes``: what gets it out. ``attempts``: how often
-    it was refused, 0 where that is not known; ``backs_off_until``: where that is known, else empty.
+    one of them was refused at least, 0 where that is not known; ``backs_off_until``: when the last of them is tried
+    again at the latest, empty where that is not known.
     """
 
     queue: str

@@ -12,8 +12,8 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, victims_of, waiting_pods, waits_too_long
-from kschedctl.studies.unknown import together
+from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, victims_of, waiting_pods
+from kschedctl.studies.unknown import MESSAGE, together
 
 CAUSES = {
     "stuck": "stuck",
@@ -23,6 +23,7 @@ CAUSES = {
     "unschedulable": "unschedulable",
     "preemption": "waiting for preemption",
     "gated": "gated",
+    "elsewhere": "of other schedulers",
     "crowded": "behind others",
     "backoff": "in back-off",
     "turn": "waiting for their turn",
@@ -93,8 +94,7 @@ def pending_section(ground: Ground) -> PendingSection:
     waiting = ground.once(waiting_pods)
     groups = _grouped(waiting)
     unknown = [*together(each.explanation.unknown for each in ground.replay), *_of_nothing(ground)]
-    if not ground.now and any(each.cause == "stuck" for each in waiting):
-        unknown.append(NO_TIMES)
+    unknown += _of_stuck(waiting, ground)
     findings = [finding for group in groups for finding in _findings(group, ground)]
     return PendingSection(
         title="Pending, by cause",
@@ -110,6 +110,16 @@ def _of_nothing(ground: Ground) -> tuple[UnknownKind, ...]:
     """That no other pods wait leans on having read all pods."""
     gap = ground.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
+
+
+def _of_stuck(waiting: Sequence[WaitingPod], ground: Ground) -> Iterator[UnknownKind]:
+    """What is said of pods that fit leans on when they were last tried."""
+    if not any(each.cause == "stuck" for each in waiting):
+        return
+    if not ground.now:
+        yield NO_TIMES
+    if gap := ground.cluster.gap("Event"):
+        yield UnknownKind("Event", gap.why, MESSAGE)
 
 
 def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
@@ -152,6 +162,8 @@ def _example(waiting: WaitingPod) -> str:
     if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
         held = (f"{each.gate} ({each.holder or 'whose is not known'})" for each in gates_of(waiting.pod))
         return f"held back by {', '.join(held)}"
+    if waiting.cause == "elsewhere":
+        return waiting.reason
     return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
 
 
@@ -173,15 +185,15 @@ def _findings(group: Sequence[WaitingPod], ground: Ground) -> Iterator[Finding]:
 
 
 def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> str:
-    """A pod that fits is a fault for certain once it waits longer than any that was refused; with no time nobody knows.
+    """A pod that fits is a fault for certain once nobody tried it for longer than any refused pod is left alone.
 
-    Until then something may just have made room, and its turn is to come.
+    Until then something may just have made room, and its turn is to come. With no time nobody knows.
     """
     if rule is not STUCK:
         return rule.severity
     if not ground.now:
         return NOTE
-    return ERROR if any(waits_too_long(each, ground) for each in group) else WARNING
+    return ERROR if any(is_left_alone(each, ground) for each in group) else WARNING
 
 
 def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
@@ -191,7 +203,8 @@ def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.said:
         ago = f" {first.said.age} ago" if first.said.age else ""
-        yield f"the scheduler last said{ago}: {first.said.message}"
+        often = f"refused {first.said.attempts:,} times or more, " if first.said.attempts > 1 else ""
+        yield f"{often}the scheduler last said{ago}: {first.said.message}"
 
 
 def _fix(first: WaitingPod, rule: AuditRule) -> str:

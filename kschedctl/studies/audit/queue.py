@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from kschedctl.api.times import earlier
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
 from kschedctl.reports.findings import Finding
@@ -20,7 +21,7 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.last_words import was_refused
 from kschedctl.studies.audit.rule import ERROR, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, waiting_pods, waits_too_long
+from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, waiting_pods
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.many import refused_pods
@@ -36,6 +37,7 @@ QUEUES = {
     "none": "in no queue of this scheduler",
 }
 """The queues in the order in which they are told, and how their pods are counted."""
+NOT_OURS = ("unserved", "elsewhere")
 CHANGES_TOLD, CHANGES_KEPT = 2, 10
 HINTS = UnknownKind("QueueingHint", "of this version are not replayed as they are", VERDICT)
 MISSED = AuditRule(
@@ -99,11 +101,11 @@ def queue_section(ground: Ground) -> QueueSection:
 def _queued(ground: Ground) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
     waiting = {each.pod.key: each for each in ground.once(waiting_pods)}
-    served = [each.pod for each in waiting.values() if each.cause != "unserved"]
+    served = [each.pod for each in waiting.values() if each.cause not in NOT_OURS]
     for refused, alike in refused_pods(ground.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
-    yield from (InQueue(each, "none") for each in waiting.values() if each.cause == "unserved")
+    yield from (InQueue(each, "none") for each in waiting.values() if each.cause in NOT_OURS)
 
 
 def _queue(waiting: WaitingPod, refused: Refused) -> str:
@@ -136,9 +138,19 @@ def _report(group: Sequence[InQueue], ground: Ground) -> PodsInQueue:
         refused_by=first.refused_by,
         since=first.since,
         age=age(first.since, ground.now),
+        attempts=max(each.waiting.said.attempts if each.waiting.said else 0 for each in group),
+        backs_off_until=_back_off_ends(group, ground),
         headline=_why(first, found),
         wakes=found.rejectors if found else (),
     )
+
+
+def _back_off_ends(group: Sequence[InQueue], ground: Ground) -> str:
+    """When the last of them is tried again at the latest: a back-off doubles with each attempt, up to a longest."""
+    longest = ground.scheduler.configuration.pod_max_backoff_seconds
+    said = [each.waiting.said for each in group if each.queue == "backoffQ"]
+    tried = [words.at for words in said if words and ground.seconds_since(words.at) is not None]
+    return earlier(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
 
 def _why(first: InQueue, found: WakeUps | None) -> str:
@@ -208,7 +220,7 @@ def _findings(
             name,
             f"{where}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
-            severity=ERROR if waits_too_long(waiting, ground) else WARNING,
+            severity=ERROR if is_left_alone(waiting, ground) else WARNING,
         )
 
 

@@ -15,7 +15,7 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
-from kschedctl.studies.audit.last_words import last_words
+from kschedctl.studies.audit.last_words import last_words, other_schedulers, untried_seconds
 from kschedctl.studies.why.group_headline import told_of_group
 from kschedctl.studies.why.headline import shared_cause
 
@@ -56,12 +56,15 @@ def _waiting(pod: Pod, report: Explanation, ground: Ground, nodes: Mapping[str, 
     said = last_words(pod, ground)
     if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
         return WaitingPod(pod, *_fitting(pod, said, ground, nodes), report, nodes.get(pod.key, ""), said)
-    return WaitingPod(pod, *_refused(pod, report), report, "", said)
+    return WaitingPod(pod, *_refused(pod, report, ground), report, "", said)
 
 
-def _refused(pod: Pod, report: Explanation) -> tuple[str, str]:
+def _refused(pod: Pod, report: Explanation, ground: Ground) -> tuple[str, str]:
     if report.verdict == "NotResponsible":
-        return "unserved", f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
+        name = pod.spec.scheduler_name
+        if name in ground.once(other_schedulers):
+            return "elsewhere", f"scheduler {name} has it, which is not this one"
+        return "unserved", f'no profile serves scheduler name "{name}"'
     if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
         return "gang", of_group
     if report.verdict == "Gated":
@@ -84,10 +87,9 @@ def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[st
     return ("turn" if just_came else "stuck"), FITS
 
 
-def waits_too_long(waiting: WaitingPod, ground: Ground) -> bool:
-    """Whether it was left alone for longer than any refused pod is, since it was made or the scheduler told of it."""
-    heard = waiting.said.at if waiting.said and waiting.said.at else waiting.pod.metadata.creation_timestamp
-    seconds = ground.seconds_since(heard)
+def is_left_alone(waiting: WaitingPod, ground: Ground) -> bool:
+    """Whether for certain nobody tried it for longer than any refused pod is left alone."""
+    seconds = untried_seconds(waiting.pod, ground)
     return seconds is not None and seconds > ground.thresholds.flushed_seconds
 
 

@@ -83,6 +83,86 @@ def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, sev
     assert found.undecided == (severity == "note")
 
 
+def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **fields: Any) -> Json:
+    """Of a refusal, as the scheduler writes it, which names itself as pods name it."""
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"{pod}.{at}", "namespace": "d"},
+        "involvedObject": {"kind": "Pod", "namespace": "d", "name": pod, "uid": f"uid-{pod}"},
+        "reason": "FailedScheduling",
+        "message": message,
+        "reportingComponent": "default-scheduler",
+        "eventTime": at,
+        **fields,
+    }
+
+
+def test_what_the_scheduler_last_said_stands_against_what_is_true_now() -> None:
+    """Its condition says since when it is refused, not when it was tried last: that is not known."""
+    found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
+    (finding,) = found.findings
+    assert finding.severity == "warning"
+    last = "the scheduler last said 10m ago: 0/1 nodes are available: 1 Insufficient cpu."
+    assert finding.message == f"fits on n1 now; waits for 12m; {last}"
+
+
+@pytest.mark.parametrize(
+    ("times", "severity", "attempts"),
+    [
+        (["2026-05-06T09:02:00Z", "2026-05-06T09:05:00Z"], "error", 2),
+        (["2026-05-06T09:02:00Z", "2026-05-06T09:08:00Z"], "warning", 2),
+    ],
+)
+def test_events_tell_when_it_was_tried_last(times: list[str], severity: str, attempts: int) -> None:
+    """420 s ago, which is longer than any refused pod is left alone; and 240 s ago."""
+    waits = refused(created(pod("fits")), LONG_AGO)
+    found = section(node("n1"), waits, *(event("fits", time, f"said at {time}") for time in times))
+    (finding,) = found.findings
+    said = found.waiting[0].last_said
+    assert said
+    assert (finding.severity, said.attempts, said.message) == (severity, attempts, f"said at {times[-1]}")
+    assert "refused 2 times or more, the scheduler last said" in finding.message
+
+
+def test_a_series_of_events_is_written_seldom() -> None:
+    """The last of a series may be younger than what was written of it: nothing is certain for half an hour."""
+    waits = refused(created(pod("fits")), LONG_AGO)
+    series = {"count": 7, "lastObservedTime": "2026-05-06T09:05:00Z"}
+    (finding,) = section(node("n1"), waits, event("fits", LONG_AGO, series=series)).findings
+    assert finding.severity == "warning"
+    assert "refused 7 times or more" in finding.message
+
+
+def test_events_of_an_earlier_pod_of_the_name_tell_nothing() -> None:
+    reference = {"kind": "Pod", "namespace": "d", "name": "fits", "uid": "another"}
+    found = section(node("n1"), created(pod("fits")), event("fits", LONG_AGO, involvedObject=reference))
+    assert found.waiting[0].last_said is None
+
+
+def test_a_pod_that_was_refused_a_moment_ago_backs_off() -> None:
+    """Ten seconds at most: eight seconds ago, by its condition or by an event, and twelve."""
+    for when, cause in (("09:11:52", "backoff"), ("09:11:48", "stuck")):
+        time = f"2026-05-06T{when}Z"
+        assert causes(section(node("n1"), refused(created(pod("fits")), time))) == {cause: ("d/fits",)}
+        told_by_event = section(node("n1"), refused(created(pod("fits")), LONG_AGO), event("fits", time))
+        assert causes(told_by_event) == {cause: ("d/fits",)}
+
+
+def test_another_scheduler_is_at_work() -> None:
+    """It writes events under its name, or leads under it: its pods are not lost."""
+    others = {"kind": "Event", "metadata": {"name": "e", "namespace": "d"}, "reason": "Scheduled"}
+    others |= {"reportingComponent": "volcano", "eventTime": LONG_AGO}
+    lease = {"kind": "Lease", "metadata": {"name": "yunikorn", "namespace": "y"}, "spec": {"holderIdentity": "y-1"}}
+    pods = [pod("a", schedulerName="volcano"), pod("b", schedulerName="yunikorn"), pod("c", schedulerName="gone")]
+    found = section(node("n1"), *pods, others, lease)
+    assert [(each.cause, each.pods) for each in found.waiting] == [
+        ("unserved", ("d/c",)),
+        ("elsewhere", ("d/a",)),
+        ("elsewhere", ("d/b",)),
+    ]
+    assert told(found) == [("unserved", "warning", "Pod d/c")]
+
+
 def test_of_pods_that_fit_only_as_many_are_stuck_as_there_is_room_for() -> None:
     """Of a node with 4 cores two pods of 2 take all; the third, of the same priority and younger, is not missed."""
     pods = [created(pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]

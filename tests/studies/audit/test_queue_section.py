@@ -36,6 +36,13 @@ def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
     return found
 
 
+def refusal(name: str, time: str, **fields: Any) -> Json:
+    """The event of one."""
+    reference = {"kind": "Pod", "namespace": "d", "name": name}
+    event = {"kind": "Event", "metadata": {"name": f"{name}.1", "namespace": "d"}, "reason": "FailedScheduling"}
+    return {**event, "involvedObject": reference, "lastTimestamp": time, **fields}
+
+
 def section(*documents: Json, earlier: Scheduler | None = None, now: str = NOW) -> QueueSection:
     return queue_section(Ground(scheduler(*documents), now, earlier=earlier))
 
@@ -71,6 +78,13 @@ def test_what_would_wake_a_pod() -> None:
     assert (found.since, found.age, found.attempts, found.backs_off_until) == (BEFORE, "2m", 0, "")
 
 
+def test_a_back_off_ends_after_ten_seconds_at_the_latest() -> None:
+    """How often it was tried is known by events alone, and then at least."""
+    event = refusal("fits", "2026-05-06T09:01:55Z", count=3)
+    (found,) = section(node("n1"), waiting("fits"), event).queued
+    assert (found.queue, found.attempts, found.backs_off_until) == ("backoffQ", 3, "2026-05-06T09:02:05Z")
+
+
 def test_nothing_was_missed_where_a_pod_still_fits_nowhere() -> None:
     found = section(
         node("n1"), waiting("large", cpu="9"), earlier=scheduler(node("n1", cpu="2"), waiting("large", cpu="9"))
@@ -83,13 +97,9 @@ def test_a_pod_that_events_should_have_moved_and_that_still_waits() -> None:
     """More cpu on a node wakes it. Within its back-off and the cycles before it that is no fault for certain."""
     small = scheduler(node("n1", cpu="1"), waiting("large", cpu="3"))
     for now, severity in ((NOW, "warning"), (MUCH_LATER, "error")):
-        found = section(node("n1", cpu="4"), waiting("large", cpu="3"), earlier=small, now=now)
+        found = section(node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
         (finding,) = found.findings
-        assert (finding.rule, finding.severity, finding.object) == (
-            "audit-queue-woken-in-vain",
-            severity,
-            "Pod d/large",
-        )
+        assert (finding.rule, finding.severity) == ("audit-queue-woken-in-vain", severity)
         assert "Node n1 changed (NodeResourcesFit) woke it, and it waits" in finding.message
         assert [(each.pod, each.fits, each.missed) for each in found.between] == [("d/large", ("n1",), False)]
 
