@@ -6,7 +6,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
-from kschedctl.reports.simulation import EvictedPod, Headroom, Spread, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -40,6 +40,7 @@ class Drain(Document, frozen=True):
     each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one
     pod goes after the other. In the others evictions go on side by side and pods come back in another order;
     ``unplaced_over_runs``: workload -> the least of its pods without a node, which no order allows one, and the most.
+    ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
     ``next``: commands to try; ``extended``: what to know of the answers of extenders that were asked.
     """
 
@@ -55,6 +56,8 @@ class Drain(Document, frozen=True):
     staying: int = 0
     untried: int = 0
     headroom: tuple[Headroom, ...] = ()
+    zones: tuple[PodCount, ...] = ()
+    nodes_changed: tuple[PodCount, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()

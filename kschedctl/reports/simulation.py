@@ -89,6 +89,14 @@ class Headroom(Document, frozen=True):
     largest_free_after: int
 
 
+class PodCount(Document, frozen=True):
+    """How many pods a zone or a node has before and after."""
+
+    place: str
+    before: int
+    after: int
+
+
 class Spread(Document, frozen=True):
     """The least and the most of something over several runs."""
 
@@ -117,7 +125,9 @@ class Variation(Document, frozen=True):
 
 class SimulationReport(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
-    good where it was more than one. ``assumed``: what had to be guessed, and what to know of the manifests;
+    good where it was more than one. ``zones``: the pods of each; ``nodes_changed``: of the nodes
+    where their number is another one in the end.
+    ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
     replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
     ``interrupted``: this is what was known when the user stopped it. ``next``: commands to try.
@@ -132,6 +142,8 @@ class SimulationReport(Document, frozen=True):
     retried: tuple[RetriedPods, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
     headroom: tuple[Headroom, ...] = ()
+    zones: tuple[PodCount, ...] = ()
+    nodes_changed: tuple[PodCount, ...] = ()
     placements: dict[str, str] = msgspec.field(default_factory=dict)
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     assumed: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ from kschedctl.studies.edits.node_edits import cordoned, find_nodes
 from kschedctl.studies.order_of_return import order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
-from kschedctl.studies.placements import evictions, headroom, pending_groups
+from kschedctl.studies.placements import evictions, headroom, pending_groups, pod_counts
 from kschedctl.studies.settling import come_back
 from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
@@ -119,6 +119,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         staying=draining.staying,
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
+        **pod_counts(simulation.view, before),
         **left_out(simulation.scheduler),
         **searched(scene.sampling, len(simulation.view.nodes), seed),
         **said(of_simulation(simulation, *draining.leans)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Amounts, Bools, Ints, Position
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
-from kschedctl.reports.simulation import EvictedPod, Headroom, RetriedPods, UnplacedPods
+from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
 from kschedctl.scheduler.simulation.simulation import ERROR, GATED, UNSCHEDULABLE, Outcome, Simulation
@@ -150,3 +150,21 @@ def headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[H
             totals = (int(amounts.sum()) for amounts in (allocatable, then, now))
             found.append(Headroom(name, *totals, *free))
     return tuple(sorted(found, key=lambda resource: resource.resource == PODS))
+
+
+def pod_counts(view: Fork, before: Amounts) -> dict[str, Any]:
+    """``zones`` and ``nodes_changed`` of a report: the pods of places ``before`` (N, R) and now."""
+    column = view.resources[PODS]
+    then, now = before[:, column], view.requested[:, column]
+    zones = view.nodes.label(ZONE)
+    known = zones.codes >= 0
+    per_zone = (
+        np.bincount(zones.codes[known], used[known], len(zones.values)).astype(np.int64).tolist()
+        for used in (then, now)
+    )
+    changed = np.flatnonzero(then != now)
+    names = [view.nodes.names[row] for row in changed.tolist()]
+    return {
+        "zones": tuple(sorted(map(PodCount, zones.values, *per_zone), key=lambda zone: zone.place)),
+        "nodes_changed": tuple(map(PodCount, names, then[changed].tolist(), now[changed].tolist())),
+    }

@@ -29,6 +29,7 @@ from kschedctl.studies.placements import (
     nodes_of,
     pending_groups,
     per_domain,
+    pod_counts,
     retried_groups,
 )
 from kschedctl.studies.settling import come_back, victims
@@ -106,6 +107,7 @@ def run_scene(
         retried=retried,
         evicted=evictions(simulation, outcomes),
         headroom=headroom(view, before),
+        **pod_counts(view, before),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         assumed=tuple(scene.assumed),

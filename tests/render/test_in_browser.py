@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
 from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+from kschedctl.reports.simulation import PodCount, SimulationReport
 
 Opens = Callable[..., Any]
 ALL = pytest.mark.parametrize(
@@ -161,3 +162,15 @@ def test_the_best_nodes_have_bars_of_their_scores(opened: Opens) -> None:
     widths = [float(each.get_attribute("width")) for each in drawing.locator("rect").all()]
     assert widths[0] == pytest.approx(2 * widths[1], abs=0.2)  # 6 and 3, and nothing for 0
     assert len(widths) == 2
+
+
+def test_pods_of_zones_and_nodes_stand_before_and_after(opened: Opens) -> None:
+    report = SimulationReport(
+        seed=0, sampling=False, placed=3, unplaced=0,
+        zones=(PodCount("a", 4, 5), PodCount("b", 0, 2)), nodes_changed=(PodCount("n2", 0, 2), PodCount("n1", 4, 5)),
+    )  # fmt: skip
+    page = opened(report)
+    zones = page.get_by_role("img", name="Pods by zone, before and after").locator("text").all_text_contents()
+    assert zones == ["a before", "4", "a after", "5", "b before", "0", "b after", "2"]
+    nodes = page.get_by_role("img", name="Pods by node, before and after").locator("text").all_text_contents()
+    assert nodes == ["n2 before", "0", "n2 after", "2", "n1 before", "4", "n1 after", "5"]

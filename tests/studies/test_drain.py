@@ -13,7 +13,7 @@ from kschedctl.errors import InputError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.drain import Drain
-from kschedctl.reports.simulation import Spread
+from kschedctl.reports.simulation import PodCount, Spread
 from kschedctl.studies.drain import drain
 from kschedctl.studies.parallel import Workers
 
@@ -28,6 +28,17 @@ def test_pods_move_and_daemons_stay() -> None:
     report = drained([node("n1", cpu="8"), node("n2"), daemon, static, replica("r1", "n1"), replica("r2", "n1")], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/r1", "n1", "n2"), ("d/r2", "n1", "n2")}
     assert (report.staying, report.drained, report.safe) == (2, True, True)
+
+
+def test_pods_of_places_are_counted_before_and_after() -> None:
+    """Two of three go from zone a to zone b, where one is already; nothing changes on n3, which is in no zone."""
+    daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    nowhere = node("n3", taints=[{"key": "own", "effect": "NoSchedule"}])
+    nowhere["metadata"]["labels"] = {}
+    pods = [replica("r1", "n1"), replica("r2", "n1"), replica("r3", "n2"), pod("o", "n3")]
+    report = drained([node("n1", "a"), node("n2", "b"), nowhere, daemon, *pods], "n1")
+    assert report.zones == (PodCount("a", 3, 1), PodCount("b", 1, 3))
+    assert set(report.nodes_changed) == {PodCount("n1", 3, 1), PodCount("n2", 1, 3)}
 
 
 def test_the_drained_node_takes_no_pod_back() -> None:

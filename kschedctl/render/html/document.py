@@ -16,10 +16,11 @@ import jinja2
 from markupsafe import Markup
 
 from kschedctl.render.html.sections import sections
-from kschedctl.render.html.widgets import WIDGETS, widgets_of
+from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
 from kschedctl.render.printable import printable
 from kschedctl.reports.document import Document
+from kschedctl.reports.explanation import Explanation
 
 WIDTH = 200
 """Columns for which the page is made: no column of a table is left out, and none is put beneath another."""
@@ -44,8 +45,8 @@ def show(document: Document, page: Page) -> str:
 
 
 def style_of(document: Document) -> Style:
-    """With all rows, which are not laid out before they are looked at; without those that widgets show."""
-    return Style(width=WIDTH, wide=getattr(document, "kind", "") not in WIDGETS)
+    """With all rows, which are not laid out before they are looked at; of an Explanation the matrix has them."""
+    return Style(width=WIDTH, wide=not isinstance(document, Explanation))
 
 
 @cache
