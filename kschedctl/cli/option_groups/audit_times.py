@@ -17,19 +17,13 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
-class AuditTimes:
-    """The moment that is looked at, and an earlier one."""
+class Moment:
+    """The moment that is looked at."""
 
     now: Annotated[
         str,
         typer.Option(
             "--now", metavar="TIME", help="When the cluster was as it is, RFC 3339.  [default: when it was read]"
-        ),
-    ] = ""
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since", metavar="FILE", help="A snapshot of it from before: whether what changed since woke pods."
         ),
     ] = ""
 
@@ -44,6 +38,18 @@ class AuditTimes:
         if source.demo:
             return DEMO_TIME
         return cluster.picture.read_at if cluster.picture else ""
+
+
+@dataclass(frozen=True)
+class AuditTimes(Moment):
+    """The same, and an earlier one."""
+
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="FILE", help="A snapshot of it from before: whether what changed since woke pods."
+        ),
+    ] = ""
 
     def earlier(self, source: Source, cluster: Cluster) -> Scheduler | None:
         """The cluster of the snapshot, where one is named. Raises UsageError for one that is not from before."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.pending import PendingSection
+from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.queue import QueueSection
 from kschedctl.reports.audit.sampling import SamplingSection
 from kschedctl.reports.audit.section import Section, findings_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 
-AnySection = PendingSection | QueueSection | LatencySection | PackingSection | SamplingSection
+AnySection = (
+    PendingSection  # in the order of the audit
+    | QueueSection
+    | LatencySection
+    | SamplingSection
+    | PrioritiesSection
+    | PackingSection
+)
 """The sections that an audit may have, told apart by their ``name``: a union of them."""
 
 

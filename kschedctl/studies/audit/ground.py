@@ -17,6 +17,7 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.latency.measured import Measured
 from kschedctl.studies.latency.verdicts import LatencyLimits
 from kschedctl.studies.parallel import UNSEEN, Progress
+from kschedctl.studies.priorities.limits import PriorityLimits
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ class Thresholds:
     latency: LatencyLimits = field(default_factory=LatencyLimits)
     sampling_loss_points: float = 50
     """Half of what a plugin of weight 1 can say for a node: its preference is as good as ignored."""
+    priorities: PriorityLimits = field(default_factory=PriorityLimits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
+from kschedctl.render.pages.audit.priorities import priorities_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
@@ -34,6 +35,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
     "queue": queue_blocks,
     "latency": latency_blocks,
+    "priorities": priorities_blocks,
     "packing": packing_blocks,
     "sampling": sampling_blocks,
 }

@@ -1,0 +1,70 @@
+"""``kschedctl priorities``: who is above whom, who starves, and who would have to go first?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.audit_times import Moment
+from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import load
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.ground import Ground, Thresholds
+from kschedctl.studies.audit.priorities import priorities_section
+from kschedctl.studies.priorities.limits import PriorityLimits
+
+EXAMPLES = (
+    "kschedctl priorities",
+    "kschedctl priorities --grow 50 --tier high --snapshot prod.ksnap",
+    "kschedctl priorities --starving-after 15m -o json",
+    "kschedctl priorities --demo --fail-on error",
+)
+MOST_GROWN = 10_000
+
+
+@with_options
+def priorities(
+    *,
+    source: Source,
+    shown: Judged,
+    time: Moment,
+    grow: Annotated[
+        int, typer.Option("--grow", metavar="NUMBER", help="By how many pods a tier grows; 0: it does not.")
+    ] = PriorityLimits.grow,
+    tier: Annotated[
+        str,
+        typer.Option(
+            "--tier", metavar="CLASS", help="Which, by its PriorityClass or value.  [default: the top one of users]"
+        ),
+    ] = "",
+    starving_after: Annotated[
+        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer starve.")
+    ] = "1h",
+) -> Answer:
+    """Who is above whom, who starves, and who would have to go first?
+
+    Tiers are pods of one priority. Starving are pods that wait for room while pods of lower tiers run, and workloads
+    whose pods are preempted again and again. The tier that grows gets more pods like most of its pods: they are
+    replayed with preemption, one after the other, and their victims told in order. Last come the pods behind Services
+    that tiers above may evict; tiers of the system are left out there.
+    """
+    if not 0 <= grow <= MOST_GROWN:
+        raise UsageError(f"--grow {grow}: a number of pods, up to {MOST_GROWN:,}")
+    limits = PriorityLimits(grow, tier, _seconds(starving_after))
+    cluster = load(source, also=("Event",))
+    with bars() as progress:
+        ground = Ground(
+            Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress
+        )
+        return shown.judged(priorities_section(ground))
+
+
+def _seconds(duration: str) -> float:
+    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - it brings the client's libraries along
+
+    return seconds_of(duration, "--starving-after")

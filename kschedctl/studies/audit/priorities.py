@@ -1,0 +1,190 @@
+"""Priorities: the tiers in use, who starves, who would have to go first, and whom of those that serve users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.reports.audit.priorities import (
+    EvictedWorkload,
+    ExposedWorkload,
+    GrownTier,
+    PreemptedWorkload,
+    PrioritiesSection,
+    StarvingPods,
+)
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.priorities.exposure import exposed
+from kschedctl.studies.priorities.growth import Growth, grown
+from kschedctl.studies.priorities.preempted import preempted
+from kschedctl.studies.priorities.starvation import starving
+from kschedctl.studies.priorities.tiers import Tiers
+from kschedctl.studies.priorities.words import counted
+from kschedctl.studies.unknown import together
+
+TITLE = "Priorities and starvation"
+STARVING = AuditRule(
+    "audit-priorities-starving",
+    WARNING,
+    "Pods wait long while pods of lower priority run",
+    "Priority does not help them: they may not preempt, no eviction makes room for them, or others come before them.",
+    "kschedctl explain POD tells why evictions do not help",
+)
+OVERTAKEN = AuditRule(
+    "audit-priorities-overtaken",
+    NOTE,
+    "Pods of the lowest tier wait long",
+    "Whatever comes in a tier above goes first: without room of their own they may never run.",
+    "Give their tier capacity of its own, a pool or a quota for those above; kschedctl remedies POD",
+)
+PREEMPTED = AuditRule(
+    "audit-priorities-preempted",
+    WARNING,
+    "Pods are preempted again and again",
+    "Each starts, is evicted for a pod of a tier above, is made anew and waits: work is begun and lost.",
+    "Give the tier capacity of its own, those above a quota, or the workload a higher class; let its work be resumable",
+)
+VICTIMS = AuditRule(
+    "audit-priorities-victims",
+    NOTE,
+    "If the tier grows, pods of others have to go",
+    "There is no room for it but by evictions; each victim stops within its grace period.",
+    "Keep room for it: more nodes, or pods of a negative priority that may go first",
+)
+EXPOSED = AuditRule(
+    "audit-priorities-exposed",
+    NOTE,
+    "Pods that serve users may be evicted for others",
+    "A pod of a tier above may evict them where it finds no room, and break budgets if nothing else helps.",
+    "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
+)
+RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+
+
+def priorities_section(ground: Ground) -> PrioritiesSection:
+    """The tiers, and what follows from them."""
+    limits = ground.thresholds.priorities
+    tiers = Tiers(ground.scheduler.view)
+    growth = grown(ground.scheduler, tiers, limits, ground.progress.begin("Growing a tier", limits.grow))
+    waiting, facing = starving(ground, tiers), exposed(tiers)
+    lost = preempted(tiers)
+    findings = [*_of_starving(waiting), *_of_preempted(lost), *_of_growth(growth), *_of_exposed(facing)]
+    return PrioritiesSection(
+        title=TITLE,
+        headline=_headline(tiers, growth.tier, growth.victims, waiting, facing),
+        tiers=tiers.report(),
+        grown=growth.tier,
+        victims=growth.victims,
+        starving=waiting,
+        preempted=lost,
+        exposed=facing,
+        **judged(RULES, findings, _unknown(ground, growth, len(tiers.values) > 1)),
+    )
+
+
+def _unknown(ground: Ground, growth: Growth, several: bool) -> tuple[UnknownKind, ...]:
+    gaps = ((kind, ground.cluster.gap(kind)) for kind in ("Pod", "Service"))
+    missing = [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap]
+    events = ground.cluster.gap("Event")
+    if events and several:  # nobody is preempted within one tier
+        missing.append(UnknownKind("Event", events.why, VERDICT))
+    if not ground.now and any(each.explanation.verdict == "Unschedulable" for each in ground.replay):
+        missing.append(NO_TIMES)
+    return together([growth.unknown, missing])
+
+
+def _of_starving(found: Sequence[StarvingPods]) -> Iterator[Finding]:
+    for each in found:
+        rule = STARVING if each.lower_pods else OVERTAKEN
+        waits = f"{counted(len(each.pods), 'pod')} of tier {each.tier}, the oldest waits for {each.age}"
+        if each.lower_pods:
+            others = f"{each.lower_pods:,} of lower tiers run, {each.lower_started:,} of them started since"
+        else:
+            others = f"{each.higher_started:,} of tiers above started since"
+        message = f"{waits}; {others}: {each.why}; preemption: {each.preemption}"
+        yield _about(rule, each.workload, message, rule.fix.replace("POD", each.pods[0]))
+
+
+def _of_preempted(found: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
+    """Where more pods went than there are, so that some of them were in place of others that went."""
+    for each in found:
+        if each.times > max(each.pods, 1):
+            last = f", last at {each.last}" if each.last else ""
+            message = f"{each.times:,} preemptions that events tell of{last}; it has {counted(each.pods, 'pod')}"
+            yield _about(PREEMPTED, each.workload, message)
+
+
+def _of_growth(growth: Growth) -> Iterator[Finding]:
+    """A warning for each workload that serves users, a note for all others together."""
+    tier, others = growth.tier, [each for each in growth.victims if not each.services]
+    if tier is None:
+        return
+    grows = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier}"
+    for each in growth.victims:
+        if each.services:
+            behind = ", ".join(each.services)
+            message = f"{grows}, evict {_gone([each])}, behind Service {behind}{_broken(each)}"
+            yield _about(VICTIMS, each.workload, message, severity=WARNING)
+    if others:
+        workloads = f"{counted(len(others), 'workload')}, first {others[0].workload}"
+        yield _about(VICTIMS, _object(tier.tier), f"{grows}, evict {_gone(others)} of {workloads}")
+
+
+def _gone(workloads: Sequence[EvictedWorkload]) -> str:
+    pods = [pod for each in workloads for pod in each.pods]
+    lost = sum(pod.fate != "Moved" for pod in pods)
+    return counted(len(pods), "pod") + (f" ({lost:,} without another node)" if lost else "")
+
+
+def _broken(each: EvictedWorkload) -> str:
+    budgets = sorted({name for pod in each.pods for name in pod.budgets})
+    return f", under PodDisruptionBudget {', '.join(budgets)}" if budgets else ", under no PodDisruptionBudget"
+
+
+def _of_exposed(found: Sequence[ExposedWorkload]) -> Iterator[Finding]:
+    """One a tier of them: the workloads are the section's evidence."""
+    by_tier: dict[str, list[ExposedWorkload]] = {}
+    for each in found:
+        by_tier.setdefault(each.tier, []).append(each)
+    for tier, workloads in by_tier.items():
+        first, pods = workloads[0], sum(each.pods for each in workloads)
+        jobs = f", {first.jobs_above:,} of them of Jobs" if first.jobs_above else ""
+        bare = sum(not each.budgets for each in workloads)
+        message = (
+            f"{counted(pods, 'pod')} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
+            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs}; "
+            f"{bare:,} of these workloads without a PodDisruptionBudget"
+        )
+        yield _about(EXPOSED, _object(tier), message, severity=WARNING if first.jobs_above else NOTE)
+
+
+def _object(tier: str) -> str:
+    """A tier without a class is known by its value."""
+    return f"Priority {tier}" if tier.lstrip("-").isdecimal() else f"PriorityClass {tier}"
+
+
+def _about(rule: AuditRule, object_: str, message: str, fix: str = "", *, severity: str = "") -> Finding:
+    namespace, slash, _ = object_.partition(" ")[2].partition("/")
+    return rule.finding(object_, message, fix, namespace=namespace if slash else "", severity=severity or rule.severity)
+
+
+def _headline(
+    tiers: Tiers,
+    tier: GrownTier | None,
+    victims: Sequence[EvictedWorkload],
+    waiting: Sequence[StarvingPods],
+    facing: Sequence[ExposedWorkload],
+) -> str:
+    said = [counted(len(tiers.values), "tier")]
+    if starved := sum(len(each.pods) for each in waiting if each.lower_pods):
+        said.append(f"{starved:,} starve")
+    if tier is not None:
+        evicted = sum(len(each.pods) for each in victims)
+        of_them = f"{evicted:,}, first of {victims[0].workload}" if victims else "nobody"
+        said.append(f"{tier.asked:,} more of {tier.tier} evict {of_them}")
+    if facing:
+        said.append(f"{sum(each.pods for each in facing):,} behind Services may be evicted")
+    return "; ".join(said)
