@@ -90,7 +90,7 @@ class PodInfo:
     def priority(self) -> int:
         return self.pod.spec.priority or 0
 
-    @cached_property
+    @property
     def terminating(self) -> bool:
         return self.pod.metadata.deletion_timestamp is not None
 

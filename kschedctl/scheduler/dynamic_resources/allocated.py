@@ -5,11 +5,11 @@ Upstream: plugins/dynamicresources/allocateddevices.go and structured/schedulera
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kschedctl.api.objects import ResourceClaim
+from kschedctl.api.objects import DeviceRequestAllocationResult, ResourceClaim
 from kschedctl.api.quantity import Quantity, parse
 
 DeviceId = tuple[str, str, str]
@@ -54,20 +54,30 @@ class Holding(NamedTuple):
     consumed: Quantities | None = None
 
 
+@dataclass(eq=False, slots=True)
+class PoolUse:
+    """Which claims, by name, hold each device of a pool, and what. ``marks``: a number for each device that anybody
+    has, the same for equal marks. ``kept``: what is derived from that, under any key, until it changes.
+    """
+
+    id: PoolId
+    holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = field(default_factory=dict)
+    marks: dict[DeviceId, int] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+
 class Claims:
     """The ResourceClaims of a fork ``by_name``, ``namespace/name``, and what they hold, kept up to date.
 
-    ``marks``: by pool, a number for each device that anybody has, the same for equal marks. Without ``shares``
-    (DRAConsumableCapacity) each claim takes its whole device.
+    Without ``shares`` (DRAConsumableCapacity) each claim takes its whole device.
     """
 
     def __init__(self, claims: Iterable[ResourceClaim], shares: bool) -> None:
         self.shares = shares
         self.by_name: dict[str, ResourceClaim] = {}
         self.state = AllocatedState()
-        self.marks: dict[PoolId, dict[DeviceId, int]] = {}
+        self._pools: dict[PoolId, PoolUse] = {}
         self._mark_numbers: dict[object, int] = {}
-        self._holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = {}
         for claim in claims:
             self.replaced(claim)
 
@@ -78,50 +88,60 @@ class Claims:
         other.state = AllocatedState(
             set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
         )
-        other.marks = {pool: dict(marks) for pool, marks in self.marks.items()}
-        other._holders, other._mark_numbers = dict(self._holders), dict(self._mark_numbers)
+        other._pools = {id: PoolUse(id, dict(use.holders), dict(use.marks)) for id, use in self._pools.items()}
+        other._mark_numbers = dict(self._mark_numbers)
         return other
 
-    def replaced(self, claim: ResourceClaim) -> Iterable[DeviceId]:
-        """A claim came into the place of the one of its name: the devices that one of the two has."""
+    def use(self, pool: PoolId) -> PoolUse:
+        """Who holds what of a pool."""
+        found = self._pools.get(pool)
+        if found is None:
+            found = self._pools[pool] = PoolUse(pool)
+        return found
+
+    def replaced(self, claim: ResourceClaim) -> list[PoolUse]:
+        """A claim came into the place of the one of its name: for each device that one of the two has, its pool."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         before, self.by_name[name] = self.by_name.get(name), claim
-        devices: dict[DeviceId, None] = {}
-        for holding in holdings(before, self.shares) if before else ():
-            self._holders[holding.device] = tuple([each for each in self._holders[holding.device] if each[0] != name])
-            devices[holding.device] = None
+        devices: dict[DeviceId, PoolUse] = {}
+        for holding in holdings(before, self.shares) if before is not None else ():
+            use = devices[holding.device] = self.use(holding.device[:2])
+            use.holders[holding.device] = tuple([each for each in use.holders[holding.device] if each[0] != name])
         for holding in holdings(claim, self.shares):
-            self._holders[holding.device] = (*self._holders.get(holding.device, ()), (name, holding))
-            devices[holding.device] = None
-        for device in devices:
-            self._tell(device)
-        return devices
+            use = devices[holding.device] = self.use(holding.device[:2])
+            use.holders[holding.device] = (*use.holders.get(holding.device, ()), (name, holding))
+        for device, use in devices.items():
+            self._tell(device, use)
+        return list(devices.values())
 
-    def _tell(self, device: DeviceId) -> None:
+    def _tell(self, device: DeviceId, use: PoolUse) -> None:
         """Say of a device in the state what its holders make of it."""
-        state, marks, holders = self.state, self.marks.setdefault(device[:2], {}), self._holders[device]
-        if marks.pop(device, None) is not None:
+        state, holders = self.state, use.holders[device]
+        use.kept.clear()
+        if use.marks.pop(device, None) is not None:
             state.free(device)
         for _, holding in holders:
             (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:
                 add(state.consumed.setdefault(device, {}), holding.consumed)
         if holders:
-            marks[device] = self._mark_numbers.setdefault(state.mark(device), len(self._mark_numbers))
+            use.marks[device] = self._mark_numbers.setdefault(state.mark(device), len(self._mark_numbers))
 
 
-def holdings(claim: ResourceClaim, shares: bool) -> Iterator[Holding]:
+def holdings(claim: ResourceClaim, shares: bool) -> Sequence[Holding]:
     """The devices that a claim has allocated; those that it accesses as an administrator are not taken."""
     allocation = claim.status.allocation
-    for result in allocation.devices.results if allocation else ():
-        if result.admin_access:
-            continue
-        device = result.driver, result.pool, result.device
-        if shares and result.share_id is not None:
-            capacity = result.consumed_capacity or {}
-            yield Holding(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
-        else:
-            yield Holding(device)
+    if allocation is None:
+        return ()
+    return [_holding(result, shares) for result in allocation.devices.results if not result.admin_access]
+
+
+def _holding(result: DeviceRequestAllocationResult, shares: bool) -> Holding:
+    device = result.driver, result.pool, result.device
+    if not shares or result.share_id is None:
+        return Holding(device)
+    capacity = result.consumed_capacity or {}
+    return Holding(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
 
 
 def add(total: Quantities, more: Quantities) -> None:

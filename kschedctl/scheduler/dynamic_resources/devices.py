@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from sys import intern
 
 import msgspec
 from msgspec.structs import replace
@@ -123,7 +124,9 @@ class Devices:
         if twin is None:
             twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device)
         number, kind, consumes = twin
-        return PooledDevice(device, piece, kind, number, consumes, (spec.driver, spec.pool.name, device.name))
+        return PooledDevice(
+            device, piece, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
+        )
 
     def _kind(self, driver: str, device: Device) -> int:
         seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))

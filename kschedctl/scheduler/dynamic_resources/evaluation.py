@@ -137,10 +137,10 @@ class Evaluation:
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
-        devices = self.inventory.visible.devices_of(row)
-        name, features = self.inventory.nodes.names[row], self.inventory.features
+        visible, features = self.inventory.visible, self.inventory.features
+        devices, itself = visible.devices_of(row), visible.itself(row)
         return [
-            allocation_result(results, [devices[place] for place in places], name, features)
+            allocation_result(results, [devices[place] for place in places], itself, features)
             for results, places in zip(outcome.allocation or (), outcome.places, strict=True)
         ]
 

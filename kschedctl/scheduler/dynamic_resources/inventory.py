@@ -77,15 +77,11 @@ class Inventory:
         self.answers, self.facts = Kept(ANSWERS_KEPT), Kept(FACTS_KEPT)
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
-        self._held: dict[PoolId, dict[Pool, object]] = {}
 
     def replaced(self, found: ResourceClaim) -> None:
         """A claim of the fork was replaced."""
         self._latest = None
-        for device in self.reservations.replaced(found):
-            pool = device[:2]
-            self._held.pop(pool, None)
-            self.changed.append(pool)
+        self.changed += [use.id for use in self.reservations.replaced(found)]
 
     def claims_of(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
         """A pod's claims in order, kept for the latest pod until a claim changes. Raises ClaimError."""
@@ -142,18 +138,13 @@ class Inventory:
 
     def _allocated(self, pool: Pool) -> object:
         """Kept until something of the pool is taken or freed."""
-        known = self._held.get(pool.id)
-        if known is None:
-            known = self._held[pool.id] = {}
-        found = known.get(pool)
+        use = self.reservations.use(pool.id)
+        found = use.kept.get(pool)
         if found is None:
-            found = known[pool] = self._marks(pool)
+            marks = tuple(map(use.marks.get, pool.device_ids)) if use.marks else None
+            left = tuple(sorted(self.available(pool).items())) if pool.counters else ()
+            found = use.kept[pool] = marks, left
         return found
-
-    def _marks(self, pool: Pool) -> object:
-        held = self.reservations.marks.get(pool.id)
-        marks = tuple(map(held.get, pool.device_ids)) if held else None
-        return (marks, tuple(sorted(self.available(pool).items()))) if pool.counters else (marks,)
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """(N,): the nodes that a slice or device is for. Raises AllocationError."""

@@ -123,6 +123,8 @@ def billionths(amount: str | int | float) -> int:
 def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
     """The slices of one pool that have its highest generation, in their order."""
     slices = list(slices)
+    if len(slices) == 1:
+        return slices
     generation = max(piece.slice.spec.pool.generation for piece in slices)
     return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
 

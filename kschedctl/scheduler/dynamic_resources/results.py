@@ -6,7 +6,6 @@ Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from kschedctl.api.objects import (
     AllocationResult,
@@ -22,11 +21,14 @@ from kschedctl.scheduler.dynamic_resources.pools import PooledDevice
 
 
 def allocation_result(
-    results: Sequence[Result], devices: Sequence[PooledDevice], node: str, features: Features
+    results: Sequence[Result], devices: Sequence[PooledDevice], itself: NodeSelector, features: Features
 ) -> AllocationResult:
-    """One claim's allocation on a node: of each result the device there; its shares carry no ID yet."""
+    """One claim's allocation on a node: of each result the device there; its shares carry no ID yet.
+
+    ``itself`` selects the node alone.
+    """
     found = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
-    return AllocationResult(DeviceAllocationResult(tuple(found)), _node_selector(devices, node))
+    return AllocationResult(DeviceAllocationResult(tuple(found)), _node_selector(devices, itself))
 
 
 def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceRequestAllocationResult:
@@ -46,7 +48,7 @@ def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceR
     )
 
 
-def _node_selector(devices: Iterable[PooledDevice], node: str) -> NodeSelector | None:
+def _node_selector(devices: Iterable[PooledDevice], itself: NodeSelector) -> NodeSelector | None:
     """The node itself when a device is local to it, else what all the devices demand of nodes, None for any node."""
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
@@ -54,19 +56,13 @@ def _node_selector(devices: Iterable[PooledDevice], node: str) -> NodeSelector |
         spec, device = pooled.slice.spec, pooled.device
         holder = device if spec.per_device_node_selection else spec
         if holder.node_name is not None or device.binds_to_node:
-            return _itself(node)
+            return itself
         for term in holder.node_selector.node_selector_terms if holder.node_selector else ():
             _extend(fields, term.match_fields)
             _extend(expressions, term.match_expressions)
     if not (fields or expressions):
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
-
-
-@lru_cache(maxsize=4096)
-def _itself(node: str) -> NodeSelector:
-    """One for all claims with devices on a node."""
-    return NodeSelector((NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),)),))
 
 
 def _extend(found: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:

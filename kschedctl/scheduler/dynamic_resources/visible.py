@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
-from kschedctl.api.objects import NodeSelector
+from kschedctl.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kschedctl.scheduler.dynamic_resources.allocated import PoolId
 from kschedctl.scheduler.dynamic_resources.devices import Devices
 from kschedctl.scheduler.dynamic_resources.pools import IndexedSlice, Pool, PooledDevice, build_pool
@@ -34,6 +34,7 @@ class VisibleDevices:
         self._pools: dict[tuple[int, ...], Pool | None] = {}
         self._devices: dict[tuple[Pool, ...], tuple[PooledDevice, ...]] = {}
         self._rows: dict[PoolId, list[int]] = {}
+        self._itself: dict[int, NodeSelector] = {}
         self._looks: dict[object, int] = {}
         self._look_of: dict[int, int] = {}
 
@@ -57,6 +58,14 @@ class VisibleDevices:
             for piece in self.devices.by_pool.get(pool, ()):
                 mask |= self._slice_mask(piece)
             found = self._rows[pool] = np.flatnonzero(mask).tolist()
+        return found
+
+    def itself(self, row: int) -> NodeSelector:
+        """It selects the node alone: one for all claims with devices that are its own."""
+        found = self._itself.get(row)
+        if found is None:
+            name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
+            found = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
         return found
 
     def look(self, row: int) -> int:

@@ -7,30 +7,30 @@ pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
 from __future__ import annotations
 
 from kschedctl.scheduler.framework import PreEnqueuePlugin, offers
+from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 class ServingProfiles:
-    """The profiles of a scheduler by the numbers of infos; what that leans on and is not known is kept in ``unheard``
-    of the placements.
+    """The profiles of a scheduler for pods of a view; ``unknown``: what that leans on and is not known.
+
+    Where all was read it is the same for pods that differ in their claims alone.
     """
 
-    def __init__(self, scheduler: Scheduler, placements: Placements) -> None:
-        self.scheduler, self.placements = scheduler, placements
-        self._frameworks: dict[int, Framework | None] = {}
+    def __init__(self, scheduler: Scheduler, view: Fork, unknown: dict[Unknown, None]) -> None:
+        self.scheduler, self.view, self.unknown = scheduler, view, unknown
+        self._frameworks: dict[int | None, Framework | None] = {}
         self._gates: dict[int, list[PreEnqueuePlugin]] = {}
 
-    def of(self, number: int) -> Framework | None:
-        """The profile for the pods of an info, None where none serves them."""
-        try:
-            return self._frameworks[number]
-        except KeyError:
-            info = self.placements.incoming(number)
-            self._frameworks[number], unknown = self.scheduler.framework_for(info, self.placements.view)
-            self.placements.unheard.update(dict.fromkeys(unknown))
-        return self._frameworks[number]
+    def of(self, info: PodInfo) -> Framework | None:
+        """The profile for such a pod, None where none serves it."""
+        key = info.number if self.view.objects.gaps else info.alike
+        if key not in self._frameworks:
+            self._frameworks[key], unknown = self.scheduler.framework_for(info, self.view)
+            self.unknown.update(dict.fromkeys(unknown))
+        return self._frameworks[key]
 
     def serving_none(self, info: PodInfo) -> str:
         """What is said of a pod that none serves."""
@@ -44,7 +44,7 @@ class ServingProfiles:
             plugins = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
             self._gates[id(framework)] = plugins
         for plugin in plugins:
-            status = plugin.pre_enqueue(info, self.placements.view)
+            status = plugin.pre_enqueue(info, self.view)
             if status.rejected:
                 return ", ".join(status.reasons)
         return ""

@@ -90,8 +90,8 @@ class Simulation:
         self._failed_at = -1
         self._queue: QueuedPods | None = None
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
-        self.profiles = ServingProfiles(scheduler, self.placements)
         self.unknown: dict[Unknown, None] = self.placements.unheard
+        self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
         self._lowest_priority = int(self.view.pods.priority.min(initial=0))
@@ -294,7 +294,7 @@ class Simulation:
 
     def framework(self, position: Position) -> Framework | None:
         """The profile that serves a pod."""
-        return self.profiles.of(int(self.view.pods.info[position]))
+        return self.profiles.of(self.placements.incoming(int(self.view.pods.info[position])))
 
     def _framework(self, position: Position) -> Framework:
         framework = self.framework(position)

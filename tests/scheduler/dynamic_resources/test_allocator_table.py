@@ -54,8 +54,9 @@ def test_allocate(case):
         assert str(caught.value) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
         return
     found = allocate(inventory, claims)
-    node = view.nodes.names[0]
-    assert plain(found, node, features) == [without_ids(allocation) for allocation in want.get("allocations") or ()]
+    assert plain(found, inventory.visible.itself(0), features) == [
+        without_ids(allocation) for allocation in want.get("allocations") or ()
+    ]
 
 
 def allocate(inventory, claims):
@@ -68,8 +69,8 @@ def absent(error):
     return f'deviceclass.resource.k8s.io "{name}" not found'
 
 
-def plain(found, node, features):
-    results = [allocation_result(results, [r.device for r in results], node, features) for results in found or ()]
+def plain(found, itself, features):
+    results = [allocation_result(results, [r.device for r in results], itself, features) for results in found or ()]
     return [without_ids(json.loads(msgspec.json.encode(result))) for result in results]
 
 
