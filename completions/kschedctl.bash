@@ -11,29 +11,29 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|remedies|wakes|lint|audit|priorities|latency|snapshot|config|simulate|capacity|drain|failures|whatif|packing|sampling|demo|version|versions|completion|help) command=$word; break ;;
+        explain|remedies|wakes|lint|audit|priorities|latency|snapshot|config|simulate|capacity|drain|failures|whatif|races|packing|sampling|demo|version|versions|completion|help) command=$word; break ;;
         esac
     done
     case $command/$previous in
         explain/--as-if-priority) COMPREPLY=(); return ;;
         explain/--as-if-priority-class) _kschedctl_names priority-classes; return ;;
-        explain/-f|explain/--filename|remedies/-f|remedies/--filename|wakes/-f|wakes/--filename|lint/-f|lint/--filename|audit/-f|audit/--filename|priorities/-f|priorities/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|packing/-f|packing/--filename|sampling/-f|sampling/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--config|remedies/--config|wakes/--config|lint/--config|audit/--config|priorities/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|packing/--config|sampling/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|audit/--feature-gates|priorities/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|packing/--feature-gates|sampling/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
-        explain/--kube-version|remedies/--kube-version|wakes/--kube-version|lint/--kube-version|audit/--kube-version|priorities/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|packing/--kube-version|sampling/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
-        explain/--snapshot|remedies/--snapshot|wakes/--snapshot|lint/--snapshot|audit/--snapshot|priorities/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|packing/--snapshot|sampling/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|audit/--kubeconfig|priorities/--kubeconfig|latency/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|packing/--kubeconfig|sampling/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        explain/--context|remedies/--context|wakes/--context|lint/--context|audit/--context|priorities/--context|latency/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|packing/--context|sampling/--context|version/--context) _kschedctl_names contexts; return ;;
-        explain/--cluster|remedies/--cluster|wakes/--cluster|lint/--cluster|audit/--cluster|priorities/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|packing/--cluster|sampling/--cluster|version/--cluster) _kschedctl_names clusters; return ;;
-        explain/--user|remedies/--user|wakes/--user|lint/--user|audit/--user|priorities/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|packing/--user|sampling/--user|version/--user) _kschedctl_names users; return ;;
-        explain/--as|remedies/--as|wakes/--as|lint/--as|audit/--as|priorities/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|packing/--as|sampling/--as|version/--as) COMPREPLY=(); return ;;
-        explain/--as-group|remedies/--as-group|wakes/--as-group|lint/--as-group|audit/--as-group|priorities/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|packing/--as-group|sampling/--as-group|version/--as-group) COMPREPLY=(); return ;;
-        explain/--request-timeout|remedies/--request-timeout|wakes/--request-timeout|lint/--request-timeout|audit/--request-timeout|priorities/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|packing/--request-timeout|sampling/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
+        explain/-f|explain/--filename|remedies/-f|remedies/--filename|wakes/-f|wakes/--filename|lint/-f|lint/--filename|audit/-f|audit/--filename|priorities/-f|priorities/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|races/-f|races/--filename|packing/-f|packing/--filename|sampling/-f|sampling/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--config|remedies/--config|wakes/--config|lint/--config|audit/--config|priorities/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|races/--config|packing/--config|sampling/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|audit/--feature-gates|priorities/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|races/--feature-gates|packing/--feature-gates|sampling/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
+        explain/--kube-version|remedies/--kube-version|wakes/--kube-version|lint/--kube-version|audit/--kube-version|priorities/--kube-version|snapshot/--kube-version|config/--kube-version|simulate/--kube-version|capacity/--kube-version|drain/--kube-version|failures/--kube-version|whatif/--kube-version|races/--kube-version|packing/--kube-version|sampling/--kube-version|version/--kube-version) COMPREPLY=(); return ;;
+        explain/--snapshot|remedies/--snapshot|wakes/--snapshot|lint/--snapshot|audit/--snapshot|priorities/--snapshot|snapshot/--snapshot|simulate/--snapshot|capacity/--snapshot|drain/--snapshot|failures/--snapshot|whatif/--snapshot|races/--snapshot|packing/--snapshot|sampling/--snapshot|version/--snapshot) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--kubeconfig|remedies/--kubeconfig|wakes/--kubeconfig|lint/--kubeconfig|audit/--kubeconfig|priorities/--kubeconfig|latency/--kubeconfig|snapshot/--kubeconfig|config/--kubeconfig|simulate/--kubeconfig|capacity/--kubeconfig|drain/--kubeconfig|failures/--kubeconfig|whatif/--kubeconfig|races/--kubeconfig|packing/--kubeconfig|sampling/--kubeconfig|version/--kubeconfig) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        explain/--context|remedies/--context|wakes/--context|lint/--context|audit/--context|priorities/--context|latency/--context|snapshot/--context|config/--context|simulate/--context|capacity/--context|drain/--context|failures/--context|whatif/--context|races/--context|packing/--context|sampling/--context|version/--context) _kschedctl_names contexts; return ;;
+        explain/--cluster|remedies/--cluster|wakes/--cluster|lint/--cluster|audit/--cluster|priorities/--cluster|snapshot/--cluster|simulate/--cluster|capacity/--cluster|drain/--cluster|failures/--cluster|whatif/--cluster|races/--cluster|packing/--cluster|sampling/--cluster|version/--cluster) _kschedctl_names clusters; return ;;
+        explain/--user|remedies/--user|wakes/--user|lint/--user|audit/--user|priorities/--user|snapshot/--user|simulate/--user|capacity/--user|drain/--user|failures/--user|whatif/--user|races/--user|packing/--user|sampling/--user|version/--user) _kschedctl_names users; return ;;
+        explain/--as|remedies/--as|wakes/--as|lint/--as|audit/--as|priorities/--as|snapshot/--as|simulate/--as|capacity/--as|drain/--as|failures/--as|whatif/--as|races/--as|packing/--as|sampling/--as|version/--as) COMPREPLY=(); return ;;
+        explain/--as-group|remedies/--as-group|wakes/--as-group|lint/--as-group|audit/--as-group|priorities/--as-group|snapshot/--as-group|simulate/--as-group|capacity/--as-group|drain/--as-group|failures/--as-group|whatif/--as-group|races/--as-group|packing/--as-group|sampling/--as-group|version/--as-group) COMPREPLY=(); return ;;
+        explain/--request-timeout|remedies/--request-timeout|wakes/--request-timeout|lint/--request-timeout|audit/--request-timeout|priorities/--request-timeout|snapshot/--request-timeout|simulate/--request-timeout|capacity/--request-timeout|drain/--request-timeout|failures/--request-timeout|whatif/--request-timeout|races/--request-timeout|packing/--request-timeout|sampling/--request-timeout|version/--request-timeout) COMPREPLY=(); return ;;
         explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|wakes/-n|wakes/--namespace|lint/-n|lint/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace|sampling/-n|sampling/--namespace) _kschedctl_names namespaces; return ;;
         explain/-l|explain/--selector|remedies/-l|remedies/--selector|wakes/-l|wakes/--selector|lint/-l|lint/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name) COMPREPLY=(); return ;;
         explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv name jsonpath= custom-columns=' -- "$current")); return ;;
-        explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|priorities/--color|latency/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|packing/--color|sampling/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
+        explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|priorities/--color|latency/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|races/--color|packing/--color|sampling/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders|remedies/--record-extenders|simulate/--record-extenders|capacity/--record-extenders|drain/--record-extenders|failures/--record-extenders|whatif/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|remedies/--extender-answers|simulate/--extender-answers|capacity/--extender-answers|drain/--extender-answers|failures/--extender-answers|whatif/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
@@ -57,7 +57,7 @@ _kschedctl() {
         lint/--write-baseline) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown html jsonpath= custom-columns=' -- "$current")); return ;;
-        audit/--section) COMPREPLY=($(compgen -W 'pending queue latency priorities packing sampling' -- "$current")); return ;;
+        audit/--section) COMPREPLY=($(compgen -W 'pending queue races latency priorities packing sampling' -- "$current")); return ;;
         audit/-o|audit/--output|priorities/-o|priorities/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--fail-on|priorities/--fail-on|latency/--fail-on|packing/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -75,16 +75,24 @@ _kschedctl() {
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
-        simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed) COMPREPLY=(); return ;;
+        simulate/--seed|capacity/--seed|drain/--seed|failures/--seed|whatif/--seed|races/--seed) COMPREPLY=(); return ;;
         simulate/--jobs|capacity/--jobs|drain/--jobs|failures/--jobs|whatif/--jobs) COMPREPLY=(); return ;;
         simulate/--dask|capacity/--dask|drain/--dask|failures/--dask|whatif/--dask) COMPREPLY=(); return ;;
-        simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs) COMPREPLY=(); return ;;
+        simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs|races/--runs) COMPREPLY=(); return ;;
         simulate/--follow) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
-        capacity/-o|capacity/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv jsonpath= custom-columns=' -- "$current")); return ;;
+        capacity/-o|capacity/--output|races/-o|races/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         whatif/--compare-version) COMPREPLY=(); return ;;
-        packing/--nodes) COMPREPLY=(); return ;;
+        races/--nodes|packing/--nodes) COMPREPLY=(); return ;;
+        races/--rate) COMPREPLY=(); return ;;
+        races/--expiry) COMPREPLY=($(compgen -W 'TIME adaptive never' -- "$current")); return ;;
+        races/--binding-latency) COMPREPLY=(); return ;;
+        races/--informer-lag) COMPREPLY=(); return ;;
+        races/--instances) COMPREPLY=(); return ;;
+        races/--pods-per-node) COMPREPLY=(); return ;;
+        races/--load) COMPREPLY=(); return ;;
+        races/--duration) COMPREPLY=(); return ;;
         sampling/--kinds) COMPREPLY=(); return ;;
         sampling/--max-loss) COMPREPLY=(); return ;;
         lint/explain) _kschedctl_names rules; return ;;
@@ -118,6 +126,8 @@ _kschedctl() {
         failures/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
         whatif/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
+        races/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --nodes --rate --expiry --binding-latency --informer-lag --instances --pods-per-node --load --duration --seed --runs -o --output --color -v --verbose -q --quiet' ;;
+        races/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         packing/-*) words='--nodes -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on' ;;
         packing/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         sampling/-*) words='-n --namespace --kinds --max-loss -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
@@ -132,7 +142,7 @@ _kschedctl() {
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
         help/-*) words='' ;;
         help/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        *) words='explain remedies wakes lint audit priorities latency snapshot config simulate capacity drain failures whatif packing sampling demo version versions completion help --help --version' ;;
+        *) words='explain remedies wakes lint audit priorities latency snapshot config simulate capacity drain failures whatif races packing sampling demo version versions completion help --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

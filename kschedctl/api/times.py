@@ -1,7 +1,9 @@
-"""Times as the API prints them."""
+"""Times as the API prints them, and durations as people write them."""
 
 from __future__ import annotations
 
+import math
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -43,3 +45,41 @@ def go_seconds(seconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     parts = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
     return f"{'-' * (seconds < 0)}{parts}{rest}s"
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+LONGEST = 365 * 86400.0
+"""Seconds of the longest duration that is taken."""
+
+
+def seconds_of_duration(text: str) -> float:
+    """A duration in Go's way of writing; a bare number counts seconds. Raises InputError.
+
+    >>> seconds_of_duration("1m30s"), seconds_of_duration("250ms"), seconds_of_duration("2")
+    (90.0, 0.25, 2.0)
+    """
+    shown = text[:40]
+    if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text):
+        found = float(text)
+    elif len(text) <= 40 and re.fullmatch(f"({_DURATION.pattern})+", text):
+        found = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    else:
+        raise InputError(f'"{shown}" is no duration', hint="as 30s, 250ms or 2m")
+    if found > LONGEST:
+        raise InputError(f'"{shown}" is too long', hint="at most a year")
+    return found
+
+
+def shown_duration(seconds: float) -> str:
+    """The same the other way round, to three digits.
+
+    >>> shown_duration(0.25), shown_duration(90), shown_duration(120), shown_duration(1.2345), shown_duration(0)
+    ('250ms', '1m30s', '2m', '1.23s', '0s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.3g}ms" if seconds else "0s"
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    minutes, rest = divmod(math.floor(seconds + 0.5), 60)
+    return f"{minutes}m" + (f"{rest}s" if rest else "")

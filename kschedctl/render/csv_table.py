@@ -10,6 +10,7 @@ from typing import Any
 from kschedctl.errors import UsageError
 from kschedctl.render.printable import printable
 from kschedctl.reports.answers import Answers
+from kschedctl.reports.audit.races import Races
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.explanation import Explanation
@@ -120,6 +121,14 @@ def _whatif(report: WhatIf) -> Iterator[Sequence[object]]:
         yield change.pod, change.change, change.before, change.after, change.message
 
 
+def _races(report: Races) -> Iterator[Sequence[object]]:
+    for each in report.results:
+        ttl = "" if each.ttl_seconds is None else each.ttl_seconds
+        counts = (each.pods, each.expired, each.expected_expired, each.double_booked, each.share, each.waiting)
+        yield each.nodes, each.pods_per_second, each.expiry, ttl, *counts
+
+
+_RACES = ("pods", "expired", "expected", "double-booked", "share", "waiting")
 _NODES = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
     "Explanation": (_NODES, _explanation),
@@ -129,6 +138,7 @@ TABLES: dict[str, tuple[Sequence[str], Callable[[Any], Rows]]] = {
     "Capacity": (("shape", "fits", "node", "pods", "message"), _capacity),
     "Drain": (("pod", "what", "from", "to", "message"), _drain),
     "Failures": (("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), _failures),
+    "Races": (("nodes", "pods/s", "expiry", "seconds", *_RACES), _races),
     "WhatIf": (("pod", "change", "before", "after", "message"), _whatif),
 }
 """The kind of a document -> the header of its table, and what makes the rows."""

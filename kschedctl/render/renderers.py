@@ -40,6 +40,7 @@ PAGES = {
     "WakeUpsOfMany": "pages.queueing.wakes:wake_ups_of_many_page",
     "WakesOfMany": "pages.queueing.wakes:wakes_page",
     "WakesBetween": "pages.queueing.wakes:between_page",
+    "Races": "pages.audit.races:races_page",
 }
 """The kind of a document -> the module and function that make its page."""
 

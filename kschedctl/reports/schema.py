@@ -14,6 +14,7 @@ import msgspec
 from kschedctl.reports.answers import Answers
 from kschedctl.reports.archive import SnapshotDiff, SnapshotReport
 from kschedctl.reports.audit.audit import AnySection, Audit
+from kschedctl.reports.audit.races import Races
 from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.capacity import Capacity
 from kschedctl.reports.configuration import EffectiveConfiguration
@@ -66,6 +67,7 @@ DOCUMENTS: dict[str, Any] = {
     "wakes-between": WakesBetween,
     "answers": Answers,
     "extender-answers": ExtenderAnswers,
+    "races": Races,
     "version": Version,
     "version-changes": VersionChanges,
 }

@@ -7,6 +7,7 @@ from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.queue import QueueSection
+from kschedctl.reports.audit.races import RacesSection
 from kschedctl.reports.audit.sampling import SamplingSection
 from kschedctl.reports.audit.section import Section, findings_of
 from kschedctl.reports.document import Document
@@ -15,6 +16,7 @@ from kschedctl.reports.findings import Findings
 AnySection = (
     PendingSection  # in the order of the audit
     | QueueSection
+    | RacesSection
     | LatencySection
     | SamplingSection
     | PrioritiesSection

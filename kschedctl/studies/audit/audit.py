@@ -18,11 +18,13 @@ from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.audit.queue import queue_section
+from kschedctl.studies.audit.races import races_section
 from kschedctl.studies.audit.sampling import sampling_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
     "queue": queue_section,
+    "races": races_section,
     "latency": latency_section,
     "priorities": priorities_section,
     "packing": packing_section,

@@ -19,7 +19,7 @@ from kschedctl.studies.packing.pools import Pools, amounts_of, free_of, told
 from kschedctl.studies.packing.stranded import CORDONED, Stranded, stranded
 from kschedctl.studies.unknown import of_simulation, together
 
-USUAL = Limits(nodes=20, pods=300)
+USUAL = Limits(nodes=30, pods=600)
 """What is tried when nothing else is asked for: a few seconds' work in a big cluster."""
 MUCH = 0.1
 """From this share of a pool's cpu or memory on stranded capacity is worth a warning."""

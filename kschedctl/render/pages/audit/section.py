@@ -23,6 +23,7 @@ from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
 from kschedctl.render.pages.audit.priorities import priorities_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
+from kschedctl.render.pages.audit.races import races_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import Section
@@ -38,6 +39,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "priorities": priorities_blocks,
     "packing": packing_blocks,
     "sampling": sampling_blocks,
+    "races": races_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 

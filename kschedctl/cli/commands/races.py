@@ -1,0 +1,130 @@
+"""``kschedctl races``: how many pods would be given room that another one has?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from kschedctl.api.times import seconds_of_duration
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.options import Source, Unlisted, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.source import load
+from kschedctl.errors import InputError, UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.races.compare import races as simulated
+from kschedctl.studies.races.expiry import USUAL, expiry_of
+from kschedctl.studies.races.latency import latency_of
+from kschedctl.studies.races.measured import Measures, measures_of
+from kschedctl.studies.races.question import RaceQuestion, question_of
+
+EXAMPLES = (
+    "kschedctl races",
+    "kschedctl races --nodes 5000 --rate 100 --binding-latency exponential:10s",
+    "kschedctl races --expiry 30s --expiry 10m --informer-lag lognormal:1s,40s",
+    "kschedctl races --snapshot prod.ksnap --instances 2 --runs 10 -o json",
+)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The sizes and times that are simulated; None, or nothing: the cluster's own, or the usual ones."""
+
+    nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Size of the cluster. Repeatable.")] = (
+        field(default_factory=list)
+    )
+    rate: Annotated[
+        list[float], typer.Option("--rate", metavar="NUMBER", help="Pods that come in a second. Repeatable.")
+    ] = field(default_factory=list)
+    expiry: Annotated[
+        list[str],
+        typer.Option(
+            "--expiry",
+            metavar="TIME|adaptive|never",
+            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(USUAL)}]",
+        ),
+    ] = field(default_factory=list)
+    binding_latency: Annotated[
+        str | None,
+        typer.Option(
+            "--binding-latency",
+            metavar="TIMES",
+            help="Until the API server has bound a pod and answered: constant:TIME, exponential:MEAN, "
+            "lognormal:MEDIAN,P99, or measured on the pods of the cluster.  [default: exponential:10s]",
+        ),
+    ] = None
+    informer_lag: Annotated[
+        str | None,
+        typer.Option(
+            "--informer-lag",
+            metavar="TIMES",
+            help="From then until the scheduler sees it, which is when pods expire.  [default: as --binding-latency]",
+        ),
+    ] = None
+    instances: Annotated[
+        int, typer.Option("--instances", metavar="NUMBER", help="Schedulers that place pods side by side.")
+    ] = 1
+    pods_per_node: Annotated[
+        int | None,
+        typer.Option("--pods-per-node", metavar="NUMBER", help="Pods that a node has room for.  [default: 30]"),
+    ] = None
+    load: Annotated[
+        float | None,
+        typer.Option("--load", metavar="SHARE", help="How much of all room pods take: 1 is all.  [default: 1]"),
+    ] = None
+    duration: Annotated[
+        str | None, typer.Option("--duration", metavar="TIME", help="How long pods come.  [default: 5m, or longer]")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides all that is up to chance.")] = 0
+    runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Try as many seeds, and tell the range.")] = 1
+
+    def question(self, measures: Measures | None) -> RaceQuestion:
+        """Raises UsageError."""
+        lags = measures.lags if measures else None
+        times = {"--binding-latency": self.binding_latency, "--informer-lag": self.informer_lag}
+        binding, informer = (text and latency_of(text, option, lags) for option, text in times.items())
+        given: dict[str, Any] = {
+            "nodes": self.nodes,
+            "rates": self.rate,
+            "expiries": [expiry_of(text) for text in self.expiry],
+            "binding": binding,
+            "informer": informer,
+            "room": self.pods_per_node,
+            "load": self.load,
+            "seconds": _seconds(self.duration),
+        }
+        given = {name: value for name, value in given.items() if value is not None and value != []}
+        return question_of(given | {"instances": self.instances, "seed": self.seed, "runs": self.runs}, measures)
+
+
+@with_options
+def races(*, source: Source, simulated_: Simulated, result: Unlisted) -> Answer:
+    """How many pods would be given room that another one has?
+
+    Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that take an assumed pod for gone
+    when nothing was heard of it for some time: the next pod then gets its room. Each size is combined with each rate
+    and expiry. A cluster that is named, also by --context, gives the sizes, rates and times that no option does.
+    """
+    with bars() as progress:
+        measures = _measures(source)
+        return result.answer(simulated(simulated_.question(measures), progress))
+
+
+def _measures(source: Source) -> Measures | None:
+    """Of the cluster, if one is named. Raises KschedctlError."""
+    named = source.kubeconfig or source.context or source.cluster or source.user
+    if source.live and not named:
+        return None
+    return measures_of(Scheduler(load(source)).view)
+
+
+def _seconds(duration: str | None) -> float | None:
+    """Raises UsageError."""
+    if duration is None:
+        return None
+    try:
+        return seconds_of_duration(duration)
+    except InputError as error:
+        raise UsageError(error.what, where="--duration", hint=error.hint) from None

@@ -1,0 +1,126 @@
+"""Would pods be double-booked here? Simulated with the cluster's own size, fullness, pod rate and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from kschedctl.reports.audit.races import RaceResult, Races, RacesSection
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.races.compare import percent, races
+from kschedctl.studies.races.expiry import NEVER, expiry_of
+from kschedctl.studies.races.measured import Measures, measures_of
+from kschedctl.studies.races.question import LEAST_SECONDS, question_of
+
+MOST_PODS, BUSIEST = 10_000, 100.0
+"""Pods that are simulated at most, and pods a second: what one scheduler places."""
+SLOW_SECONDS = 5.0
+"""In which 99 of 100 pods should have started: the pod start-up SLO of Kubernetes' sig-scalability."""
+RIVALS = AuditRule(
+    "audit-races-several-schedulers",
+    WARNING,
+    "Several schedulers place pods on the same nodes",
+    "Each learns of the other's pods only once they are bound: until then both give the same room away, and the "
+    "kubelet refuses whoever comes second (OutOfcpu, OutOfmemory, OutOfpods).",
+    "Serve all pods by the profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
+    "kubernetes/kubernetes#106884",
+)
+SLOW = AuditRule(
+    "audit-races-slow-bindings",
+    WARNING,
+    "Kubelets learn late of the pods that are bound to their nodes",
+    "The API server is under pressure: what the scheduler sees is as old. Assumed pods that expired (up to 1.24) would "
+    "be double-booked, and several schedulers collide more often.",
+    "Look at the API server's latencies and at kschedctl latency",
+    "kubernetes/kubernetes#106361",
+)
+
+
+def races_section(ground: Ground) -> RacesSection:
+    """With assumed pods that never expire, as this scheduler has it, and after 30 s, as it once was."""
+    view = ground.scheduler.view
+    rivals, shared = rivals_of(view)
+    measures = measures_of(view)
+    found = _simulated(ground, measures, len(rivals) + 1, len(shared) if rivals else len(view.nodes))
+    return RacesSection(
+        title="Races",
+        headline=_headline(found, rivals, len(shared), ground.cluster.kube_version),
+        rivals=rivals,
+        shared_nodes=len(shared),
+        races=found,
+        **judged((RIVALS, SLOW), _findings(found, rivals, shared, view), _unknown(ground)),
+    )
+
+
+def rivals_of(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The other schedulers that placed pods on nodes on which this one did too, and the rows of these nodes."""
+    names = [info.spec.scheduler_name for info in view.pods.infos]
+    bound = view.node >= 0
+    others = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]
+    rows = np.intersect1d(view.node[bound & others], view.node[bound & ~others])
+    there = np.unique(view.pods.info[bound & others & np.isin(view.node, rows)])
+    return tuple(sorted({names[info] for info in there.tolist()})), tuple(rows.tolist())
+
+
+def _simulated(ground: Ground, measures: Measures, instances: int, nodes: int) -> Races | None:
+    """In a moment: one size and rate, and no more than some thousand pods."""
+    if not nodes or measures.rate is None or measures.room is None:
+        return None
+    rate = min(measures.rate, BUSIEST)
+    given = {
+        "expiries": (expiry_of("30s"), expiry_of(NEVER)),
+        "instances": instances,
+        "seconds": min(LEAST_SECONDS, MOST_PODS / rate),
+    }
+    return races(question_of(given, replace(measures, nodes=nodes, rate=rate)), ground.progress)
+
+
+def _unknown(ground: Ground) -> Iterator[UnknownKind]:
+    for kind in ("Node", "Pod"):
+        if gap := ground.cluster.gap(kind):
+            yield UnknownKind(kind, gap.why, VERDICT)
+
+
+def _of(found: Races, expiry: str) -> RaceResult:
+    return next(result for result in found.results if result.expiry == expiry)
+
+
+def _headline(found: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
+    if found is None:
+        return "no pods run that could race for room"
+    now, once = _of(found, NEVER), _of(found, "30s")
+    at = f"{now.nodes:,} nodes and {now.pods_per_second:.3g} pods/s"
+    at += "" if found.assumptions.measured else " (latencies assumed)"
+    if rivals:
+        return (
+            f"{len(rivals) + 1} schedulers share {shared:,} nodes: {percent(now.share)} of pods double-booked at {at}"
+        )
+    return f"kube-scheduler {version} never expires assumed pods; with 30s, {percent(once.share)} double-booked at {at}"
+
+
+def _findings(found: Races | None, rivals: tuple[str, ...], shared: tuple[int, ...], view: Fork) -> Iterator[Finding]:
+    if found is None:
+        return
+    now = _of(found, NEVER)
+    if rivals:
+        names = ", ".join(view.nodes.names[row] for row in shared[:3]) + (", …" if len(shared) > 3 else "")
+        yield RIVALS.finding(
+            f"Scheduler {rivals[0]}",
+            f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))} both have pods on {len(shared):,} "
+            f"nodes ({names}); simulated{'' if found.assumptions.measured else ' with assumed latencies'}, "
+            f"{now.double_booked:,} of {now.pods:,} pods find their room taken",
+            severity=WARNING if now.double_booked else NOTE,
+        )
+    lags = found.assumptions.measured
+    if lags and lags.p99 > SLOW_SECONDS:
+        yield SLOW.finding(
+            "Cluster",
+            f"of {lags.pods:,} pods one in a hundred was taken in by its kubelet {lags.p99:g}s or more after it was "
+            f"bound ({lags.median:g}s at the median)",
+        )

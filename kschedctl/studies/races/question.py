@@ -1,0 +1,108 @@
+"""What is to be compared: as it is asked for, else as the cluster is, else as is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kschedctl.errors import UsageError
+from kschedctl.reports.audit.races import MeasuredLags
+from kschedctl.studies.races.expiry import FOREVER, USUAL, Expiry, expiry_of
+from kschedctl.studies.races.latency import ExponentialLatency, Latency, MeasuredLatency
+from kschedctl.studies.races.measured import Measures, reported
+
+PRESSED = ExponentialLatency(10.0)
+"""Of an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
+LEAST_SECONDS, ENDURED, NOTEWORTHY = 300.0, 3.0, 0.001
+"""How long pods come: at least, and so many times the longest expiry that more than this share of lags goes beyond."""
+MOST_PODS, MOST_NODES, MOST_ROOM, MOST_INSTANCES, MOST_RUNS = 1_000_000, 100_000, 10_000, 100, 10_000
+TOLD = {
+    "nodes": "the number of nodes",
+    "rates": "pods a second, of the busiest minute",
+    "room": "pods that a node has room for",
+    "load": "the share in use",
+    "binding": "latencies",
+}
+"""Field -> what the cluster tells of it."""
+
+
+@dataclass(frozen=True)
+class RaceQuestion:
+    """``binding`` and ``informer`` as in the model; without ``informer`` it is as slow as binding, since the same API
+    server is behind both. ``seconds``: how long pods come, 0 for as long as it takes to see expiry at work.
+    ``from_cluster``: what of it the cluster told, ``measured`` its lags where they are used.
+    """
+
+    nodes: Sequence[int] = (100, 1000, 5000)
+    rates: Sequence[float] = (10.0, 50.0)
+    expiries: Sequence[Expiry] = tuple(map(expiry_of, USUAL))
+    room: int = 30
+    load: float = 1.0
+    instances: int = 1
+    binding: Latency = PRESSED
+    informer: Latency | None = None
+    seconds: float = 0.0
+    seed: int = 0
+    runs: int = 1
+    from_cluster: tuple[str, ...] = ()
+    measured: MeasuredLags | None = None
+
+    @property
+    def lag(self) -> Latency:
+        return self.informer or self.binding
+
+    @property
+    def lasting(self) -> float:
+        """The seconds for which pods come."""
+        if self.seconds:
+            return self.seconds
+        ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
+        passed = max((ttl for ttl in ttls if ttl < FOREVER and self.lag.beyond(ttl) > NOTEWORTHY), default=0.0)
+        return min(max(LEAST_SECONDS, ENDURED * passed), MOST_PODS / max(self.rates))
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be simulated."""
+        _within("--nodes", self.nodes, 1, MOST_NODES)
+        _within("--rate", self.rates, 0.01, 10_000)
+        _within("--pods-per-node", [self.room], 1, MOST_ROOM)
+        _within("--load", [self.load], 0.01, 10)
+        _within("--instances", [self.instances], 1, MOST_INSTANCES)
+        _within("--runs", [self.runs], 1, MOST_RUNS)
+        _within("--seed", [self.seed], 0, 2**63 - 1)
+        if self.seconds * max(self.rates) > MOST_PODS:
+            raise UsageError(f"--duration: more than {MOST_PODS:,} pods would come", hint="shorten it, or lower --rate")
+
+
+def _within(option: str, values: Iterable[float], least: float, most: float) -> None:
+    for value in values:
+        if not least <= value <= most:
+            raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
+
+
+def question_of(given: Mapping[str, Any], measures: Measures | None) -> RaceQuestion:
+    """From the fields that are given, and what is known of the cluster for the others. Raises UsageError."""
+    told = {name: value for name, value in _of_cluster(measures).items() if name not in given}
+    question = RaceQuestion(**{**told, **given})
+    used = [each for each in (question.binding, question.informer) if isinstance(each, MeasuredLatency)]
+    question = replace(
+        question,
+        from_cluster=tuple(TOLD[name] for name in TOLD if name in told or (name == "binding" and used)),
+        measured=reported(used[0]) if used else None,
+    )
+    question.check()
+    return question
+
+
+def _of_cluster(measures: Measures | None) -> dict[str, Any]:
+    """The fields that the cluster tells; of a rate at least one pod in a minute."""
+    if measures is None:
+        return {}
+    found = {
+        "nodes": measures.nodes and (measures.nodes,),
+        "rates": measures.rate and (measures.rate,),
+        "room": measures.room,
+        "load": measures.load,
+        "binding": measures.lags,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,86 @@
+"""The page of Races: one table over sizes with a plot beside it, or every figure of a single one."""
+
+from __future__ import annotations
+
+from kschedctl.render.page import Paragraph, Plot, Style, Table, stacked
+from kschedctl.render.pages.audit.races import races_page
+from kschedctl.reports.audit.races import MeasuredLags, RaceAssumptions, RaceResult, Races
+
+ASSUMED = RaceAssumptions(
+    instances=1,
+    binding_latency="exponential:10s",
+    informer_lag="measured",
+    pods_per_node=30,
+    load=0.5,
+    seconds=300.0,
+    seed=0,
+    runs=1,
+    from_cluster=("the share in use",),
+    measured=MeasuredLags(pods=50, median=1.0, p99=9.0, longest=12.0),
+)
+
+
+def result(nodes: int, expiry: str, double_booked: int) -> RaceResult:
+    share = double_booked / 1000
+    return RaceResult(
+        nodes=nodes,
+        pods_per_second=10.0,
+        expiry=expiry,
+        ttl_seconds=None if expiry == "never" else 30.0,
+        pods=1000,
+        expired=double_booked,
+        expected_expired=50.0,
+        double_booked=double_booked,
+        share=share,
+        least_share=share,
+        most_share=share,
+        waiting=7,
+    )
+
+
+def page(*results: RaceResult, wide: bool = False) -> tuple[object, ...]:
+    report = Races(headline="h", recommendation="r", assumptions=ASSUMED, results=results)
+    return races_page(report, Style(wide=wide))
+
+
+def cells(table: Table) -> list[list[str]]:
+    return [[stacked(cell)[0].text for cell in row] for row in table.rows]
+
+
+SEVERAL = (result(100, "30s", 10), result(100, "never", 0), result(500, "30s", 30), result(500, "never", 0))
+
+
+def test_sizes_have_rows_and_expiries_columns() -> None:
+    blocks = page(*SEVERAL)
+    (table,) = [block for block in blocks if isinstance(block, Table)]
+    assert [column.name for column in table.columns] == ["nodes", "pods/s", "30s", "never"]
+    assert cells(table) == [["100", "10", "1.0 %", "0 %"], ["500", "10", "3.0 %", "0 %"]]
+
+
+def test_the_plot_says_what_the_table_says() -> None:
+    (plot,) = [block for block in page(*SEVERAL) if isinstance(block, Plot)]
+    assert {series.name: series.points for series in plot.series} == {
+        "30s": ((100.0, 1.0), (500.0, 3.0)),
+        "never": ((100.0, 0.0), (500.0, 0.0)),
+    }
+
+
+def test_nothing_is_plotted_where_nothing_happens_or_nothing_varies() -> None:
+    quiet = (result(100, "30s", 0), result(500, "30s", 0))
+    assert not [block for block in (*page(*quiet), *page(result(100, "30s", 9))) if isinstance(block, Plot)]
+
+
+def test_one_size_and_the_wide_form_have_every_figure() -> None:
+    (table,) = [block for block in page(result(100, "adaptive", 10)) if isinstance(block, Table)]
+    assert cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0 %", "7"]]
+    (wide,) = [block for block in page(*SEVERAL, wide=True) if isinstance(block, Table)]
+    assert len(wide.rows) == 4
+
+
+def test_what_it_stands_on_is_told() -> None:
+    text = " ".join(
+        stacked(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
+    )
+    assert "room for 30 pods, 50 % in use" in text
+    assert "from the cluster: the share in use" in text
+    assert "measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text
