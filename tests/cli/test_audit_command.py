@@ -47,6 +47,17 @@ def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> 
     assert "Pods were not among the files; its answer could be another" in out
 
 
+def test_readers_of_findings_are_told_what_is_not_known(run: Run, write: Write) -> None:
+    """Also where a note is a failure: what is not known is none."""
+    nodes_alone = write(node("n1"), whole=False)
+    assert run(*PENDING, nodes_alone, "--fail-on", "note").code == 5
+    (result,) = json.loads(run(*PENDING, nodes_alone, "-o", "sarif").out)["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("audit-pending-not-known", "note")
+    assert "Pods were not among the files" in result["message"]["text"]
+    assert "Pods were not among the files" in run(*PENDING, nodes_alone, "-o", "junit").out
+    assert run(*PENDING, nodes_alone, "-o", "github").out.startswith("::notice title=audit-pending-not-known::")
+
+
 def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, write: Write) -> None:
     fits = pod("fits")
     fits["metadata"]["creationTimestamp"] = "2026-05-06T09:00:00Z"

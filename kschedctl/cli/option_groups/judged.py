@@ -41,6 +41,6 @@ class Judged(Output):
         """With the version of the program that made it; undecided where what is said to be sound lacks its grounds."""
         signed: Audit | Section = altered(report, tool_version=kschedctl.__version__)
         answer = self.answer(signed)
-        if self.fail_on is not FailOn.NEVER and signed.as_findings().at_least(self.fail_on):
+        if self.fail_on is not FailOn.NEVER and signed.at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if signed.undecided else SCHEDULES)

@@ -46,6 +46,10 @@ class Audit(Document, frozen=True, kw_only=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
 
+    def at_least(self, severity: str) -> bool:
+        """Whether a section found something of that severity, or graver."""
+        return any(section.at_least(severity) for section in self.sections)
+
     def as_findings(self) -> Findings:
         """What all sections found, for readers of findings."""
         sections: tuple[Section, ...] = self.sections

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import LEVELS, Finding, Findings, FoundRule
-from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 """The states of a section: nothing is wrong; something is; nobody knows, since its grounds are missing."""
@@ -37,15 +37,23 @@ class Section(Document, frozen=True, kw_only=True, tag_field="name"):
         """``pending``: by which it is asked for."""
         return str(self.__struct_config__.tag)
 
+    def at_least(self, severity: str) -> bool:
+        """Whether it found something of that severity, or graver."""
+        return any(LEVELS.index(finding.severity) <= LEVELS.index(severity) for finding in self.findings)
+
     def as_findings(self) -> Findings:
         """What it found, for readers of findings."""
         return findings_of((self,), 0, self.tool_version)
 
 
 def findings_of(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
-    """What sections found, the gravest first, then in their order; ``checked``: among how many objects."""
+    """What sections found, the gravest first, then in their order; ``checked``: among how many objects.
+
+    Where nothing is found since grounds are missing, that is a finding too: readers of findings know no other word.
+    """
     sections = tuple(sections)
     found = [finding for section in sections for finding in section.findings]
+    found += [_not_known(section) for section in sections if section.undecided]
     rules = {rule.id: rule for section in sections for rule in section.rules}
     return Findings(
         checked=checked,
@@ -55,4 +63,18 @@ def findings_of(sections: Iterable[Section], checked: int, tool_version: str) ->
         unknown=tuple(dict.fromkeys(each for section in sections for each in section.unknown)),
         tool_version=tool_version,
         command=COMMAND,
+    )
+
+
+def _not_known(section: Section) -> Finding:
+    rule = f"audit-{section.name}-not-known"
+    missing = [each for each in section.unknown if each.affects == VERDICT]
+    return Finding(
+        rule=rule,
+        severity="note",
+        object=section.title,
+        path="",
+        message=f"not known: {reasons(missing)}; the answer could be another",
+        fix="Read what is missing too",
+        fingerprint=rule,
     )

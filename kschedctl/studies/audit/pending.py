@@ -37,7 +37,7 @@ STUCK = AuditRule(
     "A pod fits on a node now, and waits all the same",
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not work through "
     "its queue. After five minutes in vain every refused pod is tried again, so one that waits longer is a fault.",
-    "Look at the scheduler's log and health; kschedctl wakes POD tells what it waits for",
+    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)",
     f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
 FAILING = AuditRule(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Column, Heading, Marked, Page, Style, Table, Tone, count, paragraph
-from kschedctl.render.pages.audit.section import STATES, blocks_of
+from kschedctl.render.page import UNFOLDED, Column, Heading, Marked, Page, Style, Table, Tone, count, paragraph
+from kschedctl.render.pages.audit.section import STATES, blocks_in_brief, blocks_of
 from kschedctl.reports.audit.audit import Audit
+
+FEW = 2
+"""Of so many sections all evidence is shown at once."""
+EVIDENCE = "--section NAME shows the evidence of a section, -o wide that of all"
 
 
 def audit_page(report: Audit, style: Style) -> Page:
-    """A section of which there is nothing to tell has its line in the table alone."""
+    """Of many sections those that are sound have their line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
     rows = tuple((Marked(each.state, STATES[each.state]), each.name, each.headline) for each in report.sections)
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
@@ -19,5 +23,8 @@ def audit_page(report: Audit, style: Style) -> Page:
     ]
     not_asked = "; ".join(f"{name} needs {what}" for name, what in report.not_asked.items())
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
-    page += [(Heading(each.title), *blocks) for each in report.sections if (blocks := blocks_of(each, style))]
+    brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
+    blocks = blocks_in_brief if brief else blocks_of
+    page += [(Heading(each.title), *found) for each in report.sections if (found := blocks(each, style))]
+    page += [(paragraph(Marked(EVIDENCE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)

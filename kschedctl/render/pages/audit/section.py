@@ -26,7 +26,7 @@ from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.audit.races import races_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
-from kschedctl.reports.audit.section import Section
+from kschedctl.reports.audit.section import SOUND, Section
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import reasons
 
@@ -42,6 +42,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "races": races_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
+FOUND_IN_BRIEF = 3
 
 
 def section_page(section: Section, style: Style) -> Page:
@@ -56,8 +57,15 @@ def blocks_of(section: Section, style: Style) -> Page:
         *left_out_lines(section.not_replayed, ()),
         *_not_known(section),
         *EVIDENCE[section.name](section, style),
-        *_found(section.findings, style),
+        *_found(section.findings, style, ROWS_SHOWN),
     )
+
+
+def blocks_in_brief(section: Section, style: Style) -> Page:
+    """What was found, without the rest of the evidence; nothing of a section that is sound."""
+    if section.state == SOUND:
+        return ()
+    return (*_not_known(section), *_found(section.findings, style, FOUND_IN_BRIEF))
 
 
 def _not_known(section: Section) -> Page:
@@ -67,19 +75,17 @@ def _not_known(section: Section) -> Page:
     return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
 
 
-def _found(findings: tuple[Finding, ...], style: Style) -> Page:
+def _found(findings: tuple[Finding, ...], style: Style, limit: int) -> Page:
     """What to do stands beneath each problem."""
     if not findings:
         return ()
-    shown, note = first_rows(findings, style, ROWS_SHOWN)
+    shown, note = first_rows(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
-    return (Table(columns, tuple(map(_row, shown)), note),)
+    return (Table(columns, tuple(_row(each, style) for each in shown), note),)
 
 
-def _row(finding: Finding) -> tuple[Cell | Stack, ...]:
+def _row(finding: Finding, style: Style) -> tuple[Cell | Stack, ...]:
     severity = Marked(finding.severity, SEVERITIES[finding.severity])
-    rule = Marked(finding.rule, Tone.FAINT)
-    return (
-        severity,
-        Stack((Marked(finding.object, Tone.STRONG), finding.message, Marked(finding.fix, Tone.CODE), rule)),
-    )
+    rule = Marked(finding.rule if style.wide else "", Tone.FAINT)
+    object_, fix = Marked(finding.object, Tone.STRONG), Marked(finding.fix, Tone.CODE)
+    return (severity, Stack((object_, finding.message, fix, rule)))
