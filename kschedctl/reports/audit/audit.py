@@ -5,6 +5,7 @@ from __future__ import annotations
 from kschedctl.reports.audit.latency import LatencySection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.pending import PendingSection
+from kschedctl.reports.audit.placed import PlacedSection
 from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.queue import QueueSection
 from kschedctl.reports.audit.races import RacesSection
@@ -17,6 +18,7 @@ AnySection = (
     PendingSection  # in the order of the audit
     | QueueSection
     | RacesSection
+    | PlacedSection
     | LatencySection
     | SamplingSection
     | PrioritiesSection

@@ -16,6 +16,7 @@ from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
 from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
+from kschedctl.studies.audit.placed import placed_section
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.audit.queue import queue_section
 from kschedctl.studies.audit.races import races_section
@@ -25,6 +26,7 @@ SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
     "queue": queue_section,
     "races": races_section,
+    "placed": placed_section,
     "latency": latency_section,
     "priorities": priorities_section,
     "packing": packing_section,

@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
+from kschedctl.render.pages.audit.placed import placed_blocks
 from kschedctl.render.pages.audit.priorities import priorities_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.audit.races import races_blocks
@@ -35,6 +36,7 @@ SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
     "queue": queue_blocks,
+    "placed": placed_blocks,
     "latency": latency_blocks,
     "priorities": priorities_blocks,
     "packing": packing_blocks,
