@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+TLS = Path(__file__).parent / "sources" / "live" / "tls"
 
 
 @dataclass
 class MetricsServer:
     """``answer``: of path and query the status and the body. ``endless``: MiB of it; ``drip``: seconds a byte.
 
-    ``asked``: method, path and headers of each request.
+    ``tls``: over TLS, for the name localhost. ``asked``: method, path and headers of each request.
     """
 
     answer: Callable[[str, dict[str, str]], tuple[int, bytes]]
     headers: dict[str, str] = field(default_factory=dict)
     endless: int = 0
     drip: float = 0.0
+    tls: bool = False
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     url: str = ""
 
@@ -52,7 +57,11 @@ def serving(server: MetricsServer) -> Iterator[MetricsServer]:
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.daemon_threads = True
-    server.url = f"http://127.0.0.1:{httpd.server_address[1]}"
+    if server.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(TLS / "server.pem")
+        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
+    server.url = f"http{'s' * server.tls}://127.0.0.1:{httpd.server_address[1]}"
     threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import ssl
+import warnings
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlencode, urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, LocationValueError, SSLError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError, SSLError
 
 from kschedctl.errors import ClusterError, InputError, UsageError, shown_url
 from kschedctl.sources.live.http import RefusedError, shortened
@@ -48,8 +50,7 @@ class MetricsAccess:
 
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body. Raises ClusterError, InputError, UsageError."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _names_a_server(url):
             raise UsageError(f"no address of a server: {shown_url(url)}", hint="http:// or https:// and a host")
         through = self._api_server(url)
         if through is not None:
@@ -76,7 +77,8 @@ class MetricsAccess:
         shown, limit = shown_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._headers(url)
         try:
-            with limited(limit):
+            with limited(limit), warnings.catch_warnings():
+                warnings.simplefilter("ignore", InsecureRequestWarning)  # the user knows: --metrics-insecure
                 response = self._manager().request(
                     "GET",
                     f"{_without_user(url)}?{urlencode(query)}" if query else _without_user(url),
@@ -102,7 +104,8 @@ class MetricsAccess:
         headers = {"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.1", "Accept-Encoding": "identity"}
         parts = urlsplit(url)
         if parts.username is not None:
-            headers |= urllib3.make_headers(basic_auth=f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+            credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+            headers["Authorization"] = f"Basic {b64encode(credentials).decode()}"
         if self.token_file is not None:
             headers["Authorization"] = f"Bearer {_token(self.token_file)}"
         return headers
@@ -119,6 +122,14 @@ class MetricsAccess:
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             self._pool = with_limits(urllib3.PoolManager(num_pools=2, ssl_context=context))
         return self._pool
+
+
+def _names_a_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _without_user(url: str) -> str:

@@ -32,7 +32,7 @@ from kschedctl.studies.latency.catalogue import (
 )
 from kschedctl.studies.latency.figures import durations, numbers, only
 from kschedctl.studies.latency.measured import Measured
-from kschedctl.studies.latency.rules import RULES
+from kschedctl.studies.latency.rules import RULES, STALE
 from kschedctl.studies.latency.verdicts import LatencyLimits, Verdict, verdicts
 
 TITLE = "Latency"
@@ -48,12 +48,13 @@ def latency_section(ground: Ground) -> LatencySection:
         return LatencySection(
             title=TITLE, headline="Not asked: no metrics were given", **judged(RULES, (), (NOT_GIVEN,))
         )
-    return measured_section(ground.measured, ground.thresholds.latency)
+    nodes = None if ground.cluster.gap("Node") else len(ground.cluster.nodes)
+    return measured_section(ground.measured, ground.thresholds.latency, nodes)
 
 
-def measured_section(measured: Measured, limits: LatencyLimits) -> LatencySection:
-    """What was measured, with a verdict about each thing."""
-    found = verdicts(measured, limits)
+def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
+    """What was measured, with a verdict about each thing; ``nodes``: how many the cluster has, where it was read."""
+    found = (*verdicts(measured, limits), *_of_nodes(measured, nodes))
     return LatencySection(
         title=TITLE,
         headline=_headline(measured, found),
@@ -73,7 +74,7 @@ def measured_section(measured: Measured, limits: LatencyLimits) -> LatencySectio
         preemption_attempts=only(numbers(measured, PREEMPTIONS)),
         preemption_victims=next(iter(durations(measured, VICTIMS)), None),
         scheduled_after_flush=only(numbers(measured, FLUSHED)),
-        **judged(RULES, _findings(found) if measured.leads is not False else (), _unknown(measured)),
+        **judged(RULES, _findings(found) if measured.leads is not False else (), _unknown(measured, found)),
     )
 
 
@@ -93,14 +94,24 @@ def _durations(measured: Measured) -> dict[str, Any]:
     return {field: durations(measured, metric) for field, metric in metrics.items()}
 
 
-def _unknown(measured: Measured) -> Iterator[UnknownKind]:
+def _unknown(measured: Measured, found: Sequence[Verdict]) -> Iterator[UnknownKind]:
     if measured.leads is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
         yield NO_ATTEMPTS
+    if vague := [each.about for each in found if each.open]:
+        why = f"do not tell enough of {', '.join(vague)}: buckets end below the limit, or are not there"
+        yield UnknownKind("Metric", why, VERDICT)
     if measured.unusable:
         why = f"have {measured.unusable:,} values that are no counts and were left out: NaN, infinite or negative"
         yield UnknownKind("Metric", why, VERDICT)
+
+
+def _of_nodes(measured: Measured, nodes: int | None) -> Iterator[Verdict]:
+    """Where the scheduler knows of another number."""
+    cached = measured.number(CACHE, ("nodes",))
+    if nodes is not None and cached is not None and cached != nodes:
+        yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
 
 
 def _findings(found: Sequence[Verdict]) -> Iterator[Finding]:

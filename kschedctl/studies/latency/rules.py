@@ -109,6 +109,13 @@ ASSUMED = AuditRule(
     "Binding does not keep up; should it fail, what they hold is free again only then.",
     "Look at binding: the API server, CSI drivers, clientConnection.qps",
 )
+STALE = AuditRule(
+    "audit-latency-stale-cache",
+    NOTE,
+    "The scheduler knows of another number of nodes than the cluster has",
+    "It places pods by what it knows: on nodes that are gone, or not on new ones.",
+    "Read both at one time; if it stays so see the scheduler's log for watches that fail",
+)
 HINTS = AuditRule(
     "audit-latency-hint-errors",
     WARNING,
@@ -138,6 +145,7 @@ RULES = (
     VAIN,
     EVICTING,
     ASSUMED,
+    STALE,
     HINTS,
     EVENTS,
 )

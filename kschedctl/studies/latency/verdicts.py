@@ -53,13 +53,17 @@ class LatencyLimits:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``rule``: what is wrong by it, None where all is well; ``known``: there was something to tell it from."""
+    """``rule``: what is wrong by it, None where all is well; ``known``: there was something to tell it from.
+
+    ``open``: it happened, and nobody knows whether it is well: the buckets end too low, or are not there.
+    """
 
     about: str
     told: str
     rule: AuditRule | None = None
     lever: str = ""
     known: bool = True
+    open: bool = False
     severity: str = ""
 
 
@@ -86,7 +90,7 @@ def _attempt(measured: Measured, limits: LatencyLimits, about: str, histogram: H
     told = quantiles_text(histogram)
     above = _above(histogram, limits.target)
     if not above:
-        return Verdict(about, told, known=above is not None)
+        return _well(about, told, above)
     parts = time_parts(measured)
     why = f"; {parts[0].told()}" if parts else ""
     lever = parts[0].lever() if parts else rules.ATTEMPTS.fix
@@ -126,7 +130,7 @@ def _binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     told = f"the longest is {slowest}: {quantiles_text(histogram)}"
     above = _above(histogram, limits.target)
     if not above:
-        return (Verdict("binding", told, known=above is not None),)
+        return (_well("binding", told, above),)
     posts = measured.of(REQUESTS).get(("POST",))
     of_requests = f"; POST requests themselves: {quantiles_text(posts)}" if posts and posts.count > 0 else ""
     lever = rules.BINDING_LEVERS.get(slowest.partition(" ")[0], rules.BINDING.fix)
@@ -156,8 +160,9 @@ def _sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
     if first is None:
         return (Verdict("pods, from queue to bound", f"none at the first attempt{again}"),)
     told = f"at the first attempt {quantiles_text(first)}{again}"
-    if not _above(first, limits.sli):
-        return (Verdict("pods, from queue to bound", told),)
+    above = _above(first, limits.sli)
+    if not above:
+        return (_well("pods, from queue to bound", told, above),)
     return (Verdict("pods, from queue to bound", told, rules.SLI, rules.SLI.fix),)
 
 
@@ -273,6 +278,11 @@ def quantiles_text(histogram: Histogram) -> str:
         at_least = "at least " if histogram.at_least(q) else ""
         parts.append(f"{name} {at_least}{seconds_text(value)}" if math.isfinite(value) else f"{name} not known")
     return ", ".join(parts)
+
+
+def _well(about: str, told: str, above: bool | None) -> Verdict:
+    """Of what is not above its limit, or of which nobody knows that."""
+    return Verdict(about, told, known=above is not None, open=above is None)
 
 
 def _above(histogram: Histogram, limit: float) -> bool | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import urllib3
-from metrics_server import MetricsServer, serving
+from metrics_server import TLS, MetricsServer, serving
 from metrics_texts import attempts, number
 
 from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageError
@@ -44,11 +44,11 @@ def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) ->
     token.write_text("s3cr3t\n")
     with serving(fixed(TEXT)) as server:
         read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection, token_file=str(token)))
-        with_user = server.url.replace("://", "://me:hunter2@")
+        with_user = server.url.replace("://", "://me:hünter2@")
         measured = read_metrics([f"{with_user}/metrics"], MetricsAccess(no_connection))
     assert server.asked[0][2]["authorization"] == "Bearer s3cr3t"
     assert server.asked[1][2]["authorization"].startswith("Basic ")
-    assert "hunter2" not in measured.source
+    assert "nter2" not in measured.source
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,22 @@ def test_what_is_no_answer(server: MetricsServer, expected: str) -> None:
 def test_nobody_there_is_one_line() -> None:
     with pytest.raises(ClusterError, match="cannot be reached: Connection refused"):
         read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection))
+
+
+def test_a_certificate_has_to_be_of_the_authority_that_is_named_or_nobody_asks() -> None:
+    with serving(fixed(TEXT, tls=True)) as server:
+        url = f"{server.url}/metrics"
+        with pytest.raises(ClusterError, match=r"no trusted connection.*--metrics-ca-file"):
+            read_metrics([url], MetricsAccess(no_connection))
+        read_metrics([url], MetricsAccess(no_connection, ca_file=str(TLS / "ca.pem")))
+        read_metrics([url], MetricsAccess(no_connection, insecure=True))
+    assert len(server.asked) == 2
+
+
+def test_what_is_no_authority_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    with pytest.raises(InputError, match="--metrics-ca-file"):
+        read_metrics(["https://127.0.0.1:1/"], MetricsAccess(no_connection, ca_file=str(tmp_path / "ca.pem")))
 
 
 @pytest.mark.parametrize("text", ["", "two words", "tab\there"])
@@ -118,6 +134,8 @@ def test_an_url_read_twice_tells_what_happened_in_between() -> None:
         (["a", "b", "c"], None, "more than two readings"),
         (["FILE"], 30, "--window is of two readings"),
         (["http://"], None, "no address of a server"),
+        (["http://[::1/metrics"], None, "no address of a server"),
+        (["http://a:port/metrics"], None, "no address of a server"),
     ],
 )
 def test_what_makes_no_sense(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:

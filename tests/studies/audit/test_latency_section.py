@@ -195,7 +195,14 @@ def test_a_target_that_the_buckets_do_not_reach_is_not_known_to_be_met() -> None
     slow_bind = {"points": point("Bind", {0.5: 100})}
     found = section({**SOUND, **slow_bind}, target=1.0)
     assert [each.state for each in found.verdicts if each.about == "binding"] == ["unknown"]
-    assert found.findings == ()
+    assert (found.findings, found.state, found.undecided) == ((), "unknown", True)
+
+
+def test_attempts_without_their_last_bucket_are_not_known_to_be_fast() -> None:
+    lines = [line for line in SOUND["attempts"].splitlines(keepends=True) if "+Inf" not in line]
+    found = section({**SOUND, "attempts": "".join(lines)})
+    assert found.attempts[0].p99 is None
+    assert (found.state, found.undecided) == ("unknown", True)
 
 
 def test_a_scheduler_that_does_not_lead_is_not_judged() -> None:
@@ -219,3 +226,10 @@ def test_what_came_with_a_later_version_is_told() -> None:
     assert missing["scheduler_inflight_events"] == "came with 1.32"
     assert missing["scheduler_pod_scheduled_after_flush_total"] == "came with 1.36"
     assert missing["scheduler_pending_pods"] == "is not there"
+
+
+@pytest.mark.parametrize(("nodes", "told"), [(100, []), (None, []), (97, ["100 in the scheduler's cache, 97 in"])])
+def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: list[str]) -> None:
+    text = "".join(SOUND.values()).encode()
+    found = measured_section(since_start(read_text(text, "metrics.txt")), LatencyLimits(), nodes)
+    assert [finding.message.partition(": ")[2].partition(" the cluster")[0] for finding in found.findings] == told
