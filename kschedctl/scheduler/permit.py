@@ -17,6 +17,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 MOST_SECONDS = 15 * 60
 """No plugin makes a pod wait for longer."""
+TIMED_OUT = "rejected due to timeout after waiting {} at plugin {}"
 SOMEBODY_WAITS = "one or more plugins asked to wait and no plugin rejected pod"
 
 
@@ -53,10 +54,16 @@ def run_permit(
             return PermitOutcome(status, plugin.name)
         if status.code is Code.WAIT:
             waiting = status
-            seconds[plugin.name] = min(getattr(plugin, "permit_timeout", MOST_SECONDS), MOST_SECONDS)
+            seconds[plugin.name] = min(_timeout(plugin, info, view), MOST_SECONDS)
     if waiting is not None:
         return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, SOMEBODY_WAITS)), waiting=seconds)
     return PermitOutcome()
+
+
+def _timeout(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
+    """For how many seconds a pod waits: as the plugin says of all pods, or of this one."""
+    said = getattr(plugin, "permit_timeout", MOST_SECONDS)
+    return int(said(info, view) if callable(said) else said)
 
 
 def permit_refusal(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:

@@ -179,7 +179,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 def decided_elsewhere(report: Explanation) -> Explanation:
     """The explanation of a pod about whose gang somebody else decides says that this is not replayed."""
     by = report.pod_group.decided_by if report.pod_group else ""
-    said = (f"how {by} decides about gangs: what is said of this one is by kube-scheduler's filters",) if by else ()
+    said = (f"{by}'s own rules about gangs; what is said of this one is by kube-scheduler's filters",) if by else ()
     return replace(report, not_replayed=(*report.not_replayed, *said))
 
 

@@ -94,7 +94,7 @@ def test_a_gang_of_volcano_that_fits() -> None:
     assert (found["minCount"], found["pods"], found["fitting"], found["queue"]) == (3, 3, 3, "research")
     assert report["headline"] == "by kube-scheduler's filters all 3 of its gang train fit at once; Volcano decides"
     assert len(report["notReplayed"]) == 1
-    assert report["notReplayed"][0].startswith("how Volcano decides about gangs")
+    assert report["notReplayed"][0].startswith("Volcano's own rules about gangs")
 
 
 def test_how_many_fit_of_one_that_does_not() -> None:

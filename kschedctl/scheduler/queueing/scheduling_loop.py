@@ -17,11 +17,12 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.cycle import NO_NODES, Cycle
-from kschedctl.scheduler.framework import Code, PluginError
+from kschedctl.scheduler.cycle import NO_NODES, Cycle, FrameworkLike
+from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.messages import fit_error, histogram
 from kschedctl.scheduler.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
@@ -206,6 +207,8 @@ class SchedulingLoop:
             record.bound[position] = waiting.row
             return
         self._leave(position)
+        if plugin := gang_plugin(waiting.framework):
+            self._give_up(waiting.framework, waiting.info.pod, plugin.after_another, record)
         there = self.object(position)
         there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.row]))
         events = self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None))
@@ -241,6 +244,19 @@ class SchedulingLoop:
             self.view.preempting.add(self.view.pods.objects[popped.position].key)
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
         self.fail(popped, failure, record)
+        plugin = gang_plugin(cycle.framework)
+        if plugin is not None and plugin.name in outcome.results and (reason := plugin.gives_up(cycle)):
+            self._give_up(cycle.framework, cycle.info.pod, reason, record)
+
+    def _give_up(self, framework: FrameworkLike, pod: Pod, reason: str, record: CycleRecord) -> None:
+        """The pods of its gang that wait leave their nodes."""
+        plugin = gang_plugin(framework)
+        gang = plugin.gang(pod) if plugin else None
+        if plugin is None or gang is None:
+            return
+        outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
+        for waiting in self.waiting.given_up(framework, gang):
+            self.settle(waiting, outcome, record)
 
     def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
         """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""

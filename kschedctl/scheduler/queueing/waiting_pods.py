@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kschedctl.api.arrays import Position, Row
+from kschedctl.api.gangs import GangKey
+from kschedctl.api.times import go_seconds
+from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import Code, Status
-from kschedctl.scheduler.permit import PermitOutcome, run_permit
+from kschedctl.scheduler.permit import TIMED_OUT, PermitOutcome, run_permit
+from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-TIMED_OUT = "rejected due to timeout after waiting {} at plugin {}"
 PREEMPTED = "waiting on permit for pod: preempted"
 
 
@@ -66,20 +69,17 @@ class PermitWaits:
         clock.time = max(clock.time, end)
         self._in_vain.add(position)
         waiting = self.pods.pop(position)
-        reason = TIMED_OUT.format(go_duration(waiting.pending[plugin]), plugin)
+        reason = TIMED_OUT.format(go_seconds(waiting.pending[plugin]), plugin)
         return waiting, PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
+
+    def given_up(self, framework: FrameworkLike, gang: GangKey) -> list[PermitWait]:
+        """Those of a gang that leave when its plugin gives it up; who did so once before waits on."""
+        plugin = gang_plugin(framework)
+        of_gang = [position for position, each in self.pods.items() if plugin and plugin.gang(each.info.pod) == gang]
+        chosen = [position for position in of_gang if position not in self._in_vain]
+        self._in_vain.update(chosen)
+        return [self.pods.pop(position) for position in chosen]
 
     def preempted(self, position: Position) -> tuple[PermitWait, PermitOutcome]:
         """One that has to make room: it is tried again, rather than deleted."""
         return self.pods.pop(position), PermitOutcome(Status(Code.ERROR, (PREEMPTED,)))
-
-
-def go_duration(seconds: int) -> str:
-    """As Go writes it.
-
-    >>> go_duration(900), go_duration(3600), go_duration(30), go_duration(0)
-    ('15m0s', '1h0m0s', '30s', '0s')
-    """
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes}m{rest}s" if hours else f"{minutes}m{rest}s" if minutes else f"{rest}s"

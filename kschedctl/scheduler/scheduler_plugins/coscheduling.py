@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import GangKey, coscheduling_gang
@@ -27,8 +27,9 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.messages import histogram
+from kschedctl.scheduler.permit import MOST_SECONDS, TIMED_OUT
 from kschedctl.scheduler.pod_groups.cycle import GroupResult
-from kschedctl.scheduler.pod_groups.gangs import coscheduling_group, gang_pods
+from kschedctl.scheduler.pod_groups.gangs import GangPods, coscheduling_group, gang_pods
 from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.queueing.rejectors import Rejectors
@@ -43,7 +44,7 @@ NO_GROUP = "can not find pod group"
 NOT_FOUND = "PodGroup not found"
 REJECTED = "PodGroup {} gets rejected due to Pod {} is unschedulable even after PostFilter"
 OPTIMISTIC = "optimistic rejection in PostFilter"
-TIMED_OUT = "rejected due to timeout after waiting {} at plugin {}"
+UNRESERVED = "rejection in Unreserve"
 NOT_SAID = 60
 """Seconds to wait where neither the group nor the arguments say how long."""
 LAST = "~"
@@ -65,6 +66,19 @@ class CoschedulingArgs(PluginArgs, frozen=True):
         if not 0 <= self.pod_group_reject_percentage <= 100:
             what = "must be between 0 and 100"
             yield invalid("podGroupRejectPercentage", self.pod_group_reject_percentage, what)
+
+
+class _Found(NamedTuple):
+    """The group of a pod, which exists."""
+
+    key: GangKey
+    group: CoschedulingPodGroup
+
+
+def _found(pod: Pod, view: Fork) -> _Found | None:
+    key = coscheduling_gang(pod)
+    group = coscheduling_group(view, key) if key else None
+    return _Found(key, group) if key and group else None
 
 
 class Coscheduling(DeclaredPlugin):
@@ -93,8 +107,7 @@ class Coscheduling(DeclaredPlugin):
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
-        key = coscheduling_gang(info.pod)
-        if key is not None and coscheduling_group(view, key) is None:
+        if coscheduling_gang(info.pod) and _found(info.pod, view) is None:
             yield Lean(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
@@ -102,13 +115,11 @@ class Coscheduling(DeclaredPlugin):
         return [self._sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _sort_key(self, view: Fork, position: Position, time: int) -> tuple[int, str, bool, int, str]:
-        info = view.pods.infos[view.pods.info[position]]
-        key = coscheduling_gang(info.pod)
-        group = coscheduling_group(view, key) if key else None
-        pod = view.pods.objects[position]
-        if group is None:  # in the queue a time has nanoseconds, so that no two are the same
-            return -info.priority, pod.metadata.creation_timestamp or LAST, True, time, pod.key
-        return -info.priority, group.metadata.creation_timestamp or LAST, False, 0, pod.key
+        pod, priority = view.pods.objects[position], view.pods.infos[view.pods.info[position]].priority
+        found = _found(pod, view)
+        if found is None:  # in the queue a time has nanoseconds, so that no two are the same
+            return -priority, pod.metadata.creation_timestamp or LAST, True, time, pod.key
+        return -priority, found.group.metadata.creation_timestamp or LAST, False, 0, pod.key
 
     def gang(self, pod: Pod) -> GangKey | None:
         return coscheduling_gang(pod)
@@ -116,39 +127,49 @@ class Coscheduling(DeclaredPlugin):
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
         """Those that wait in vain are given up with one that fits nowhere, or else when their time is over."""
         found = failed_members(result, members, view)
-        waited = {member.position for member in result.members if member.placed}
-        if not waited & found.keys():
-            return found
-        reason = histogram(1, {self._end_of_wait(result, members[0], view): 1})
-        plugin = frozenset((self.name,))
-        ended = MemberFailure(Status(Code.UNSCHEDULABLE, (reason,)), rejectors=Rejectors(plugin))
-        return {position: ended if position in waited else failure for position, failure in found.items()}
+        waited = [member.position for member in result.members if member.placed and member.position in found]
+        if waited:
+            first = self._end_of_wait(result, view.pods.infos[view.pods.info[waited[0]]], view)
+            others = OPTIMISTIC if first == OPTIMISTIC else UNRESERVED
+            found |= {position: self._given_up(others) for position in waited[1:]}
+            found[waited[0]] = self._given_up(first)
+        return found
 
-    def _end_of_wait(self, result: GroupResult, member: Position, view: Fork) -> str:
-        key = coscheduling_gang(view.pods.infos[view.pods.info[member]].pod)
-        group = coscheduling_group(view, key) if key else None
-        assert key is not None  # nobody waits without
-        assert group is not None
+    def _given_up(self, reason: str) -> MemberFailure:
+        status = Status(Code.UNSCHEDULABLE, (histogram(1, {reason: 1}),))
+        return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
+
+    def _end_of_wait(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
+        """Why the first that waits leaves."""
+        found = _found(info.pod, view)
+        assert found is not None  # nobody waits without
         placed = sum(each.row != NO_ROW for each in result.members)
         stuck = any(each.row == NO_ROW and each.status.rejected for each in result.members)
-        if stuck and self._gives_up(group, len(gang_pods(view, key).assigned) + placed):
+        if stuck and self._lacks_many(found, len(gang_pods(view, found.key).assigned) + placed):
             return OPTIMISTIC
-        own = group.spec.schedule_timeout_seconds
-        return TIMED_OUT.format(go_seconds(own or self.args.permit_waiting_time_seconds or NOT_SAID), self.name)
+        return TIMED_OUT.format(go_seconds(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
+
+    def permit_timeout(self, info: PodInfo, view: Fork) -> int:
+        """The seconds that a pod waits: as its group says, else the arguments."""
+        found = _found(info.pod, view)
+        own = found.group.spec.schedule_timeout_seconds if found else None
+        if own is None and not self.args.permit_waiting_time_seconds:
+            return NOT_SAID
+        return own or self.args.permit_waiting_time_seconds
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        key = coscheduling_gang(info.pod)
-        group = coscheduling_group(view, key) if key else None
-        if key is None or group is None:
+        found = _found(info.pod, view)
+        if found is None:
             return PreFilterResult(reads=Reads.NODES)
-        if why := self._lacking(info, view, key, group):
+        pods, group = gang_pods(view, found.key), found.group
+        if why := self._lacking(info, view, pods, group):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
-        gap = resource_gap(group, view, gang_pods(view, key)) if group.spec.min_resources is not None else None
+        gap = resource_gap(group, view, pods) if group.spec.min_resources is not None else None
         return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact) if gap else PreFilterResult()
 
-    def _lacking(self, info: PodInfo, view: Fork, key: GangKey, group: CoschedulingPodGroup) -> str:
+    def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Why too few pods of the group can be tried; empty where they are enough."""
-        pods, name = gang_pods(view, key), info.pod.metadata.name
+        name = info.pod.metadata.name
         asked = view.pods.position(info.pod.key) is None  # about a pod that is to be created
         size, least = pods.size + asked, group.spec.min_member
         if size < least:
@@ -157,32 +178,36 @@ class Coscheduling(DeclaredPlugin):
         return GATED.format(name) if least - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        pod, view = cycle.info.pod, cycle.view
-        key = coscheduling_gang(pod)
-        group = coscheduling_group(view, key) if key else None
-        if key is None or group is None:
+        found = _found(cycle.info.pod, cycle.view)
+        if found is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
-        if not self._gives_up(group, len(gang_pods(view, key).assigned)):
-            return PostFilterResult(Status(Code.UNSCHEDULABLE))
-        reason = REJECTED.format(f"{key.namespace}/{key.name}", pod.metadata.name)
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
+        reason = REJECTED.format(f"{found.key.namespace}/{found.key.name}", cycle.info.pod.metadata.name)
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle) else ()))
 
-    def _gives_up(self, group: CoschedulingPodGroup, assigned: int) -> bool:
-        """Whether a pod that fits nowhere makes those of its group that wait be given up."""
-        least = group.spec.min_member
+    def gives_up(self, cycle: Cycle) -> str:
+        found = _found(cycle.info.pod, cycle.view)
+        lacks_many = found and self._lacks_many(found, len(gang_pods(cycle.view, found.key).assigned))
+        return OPTIMISTIC if lacks_many else ""
+
+    @property
+    def after_another(self) -> str:
+        return UNRESERVED
+
+    def _lacks_many(self, found: _Found, assigned: int) -> bool:
+        """Whether so many are missing that a pod which fits nowhere makes those of its group that wait be given up."""
+        least = found.group.spec.min_member
         return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        key = coscheduling_gang(info.pod)
-        if key is None:
+        if coscheduling_gang(info.pod) is None:
             return SUCCESS
-        group = coscheduling_group(view, key)
-        if group is None:
+        found = _found(info.pod, view)
+        if found is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
-        pods = gang_pods(view, key)
+        pods = gang_pods(view, found.key)
         itself = view.pods.position(info.pod.key)
         assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
-        return SUCCESS if assigned >= group.spec.min_member else Status(Code.WAIT)
+        return SUCCESS if assigned >= found.group.spec.min_member else Status(Code.WAIT)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
         """Who has a node follows from where the pods are."""

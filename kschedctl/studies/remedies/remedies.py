@@ -94,9 +94,10 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
 def may_help(report: Explanation, asked: StandIn) -> bool:
     """Whether changes are looked for: also where only claims for devices that are not there hold the pod back.
 
-    Not for a pod that fits by itself, and that its group holds back: changes are replayed for the pod alone.
+    Not for a pod that fits by itself, and that its group holds back, nor for one of another project's gang: changes are
+    replayed for the pod alone.
     """
-    if report.pod_group is not None and report.feasible:
+    if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
     helped = report.verdict in HELPED or (report.verdict == "Gated" and gates == {DynamicResources.name})

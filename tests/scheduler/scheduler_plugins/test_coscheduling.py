@@ -19,6 +19,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import SCHEDULED, Simulation
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import explain
+from kschedctl.studies.run_queue import run_queue
 
 Json = dict[str, Any]
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -280,9 +281,21 @@ def test_those_that_waited_are_told_why_they_wait_no_longer() -> None:
     assert "Insufficient cpu" in messages["g3"]
     _, messages = placed(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=25)
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
-    assert [messages[f"g{i}"] for i in range(3)] == [late] * 3
-    _, messages = placed(node("n"), *gang, group("pg1", 4, scheduleTimeoutSeconds=10), podGroupRejectPercentage=25)
-    assert messages["g0"] == late.replace("1m0s", "10s")
+    with_it = "0/1 nodes are available: 1 rejection in Unreserve."
+    assert [messages[f"g{i}"] for i in range(3)] == [late, with_it, with_it]
+
+
+@pytest.mark.parametrize(
+    ("own", "args", "seconds"),
+    [(10, 60, "10s"), (None, 90, "1m30s"), (None, 0, "1m0s"), (0, 30, "30s"), (0, 0, "0s"), (7200, 60, "15m0s")],
+)
+def test_how_long_it_waits(own: int | None, args: int, seconds: str) -> None:
+    """As the group says, else the arguments, else a minute; the framework allows no more than 15."""
+    spec = {} if own is None else {"scheduleTimeoutSeconds": own}
+    gang = [pod("a", "pg1"), pod("b", "pg1", schedulerName="other")]
+    _, messages = placed(node("n"), *gang, group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
+    told = f"1 rejected due to timeout after waiting {seconds} at plugin Coscheduling."
+    assert messages["a"] == f"0/1 nodes are available: {told}"
 
 
 def test_more_pods_than_needed_are_placed_as_they_fit() -> None:
@@ -350,3 +363,30 @@ def test_never_a_part_of_a_gang(
         ]
         there = sum(view.node[p] >= 0 for p in members)
         assert there == 0 or there >= least or evicted & set(members)
+
+
+# -- in the queue -----------------------------------------------------------------------------------------------------
+
+
+def queued(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
+    """Pod -> node of those that are bound in the closed loop, and all messages."""
+    run = run_queue(cluster_of(*objects, **args), closed_loop=True)
+    assert run.not_replayed == ("plugin Coscheduling at queueSort",)
+    bound = {pod: where for cycle in run.cycles for pod, where in cycle.bound.items()}
+    return bound, [failed.message for cycle in run.cycles for failed in cycle.failed.values()]
+
+
+def test_the_queue_binds_a_gang_when_it_is_complete() -> None:
+    gang = [pod(f"g{i}", "pg1", cpu="1") for i in range(3)]
+    assert queued(node("n"), *gang, group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
+
+
+def test_the_queue_never_binds_a_part_of_a_gang() -> None:
+    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    bound, messages = queued(node("n"), *gang, group("pg1", 4))
+    assert bound == {}
+    assert "0/1 nodes are available: 1 optimistic rejection in PostFilter." in messages
+    bound, messages = queued(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=100)
+    late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
+    assert (bound, late in messages) == ({}, True)
+    assert "0/1 nodes are available: 1 rejection in Unreserve." in messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kschedctl.api.api_versions import kind_in_api
 from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.studies.waking.ways import nodes, pods, resources, volumes
 from kschedctl.studies.waking.ways.told import Told, Waiting, labels, listed
@@ -52,4 +53,4 @@ _IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
 
 
 def _any(asked: ClusterEventWithHint) -> str:
-    return f"any {listed([each.lower() for each in labels(asked.action)], 'or')} of a {asked.kind}"
+    return f"any {listed([each.lower() for each in labels(asked.action)], 'or')} of a {kind_in_api(asked.kind)}"
