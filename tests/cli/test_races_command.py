@@ -28,8 +28,8 @@ def test_the_document_repeats_by_seed(run: Run) -> None:
     jsonschema.validate(document, schema_of(DOCUMENTS["races"]))
     assert [(r["expiry"], r["ttlSeconds"]) for r in document["results"]] == [
         ("30s", 30.0),
-        ("2m", 120.0),
-        ("5m", 300.0),
+        ("120s", 120.0),
+        ("300s", 300.0),
         ("adaptive", 30.0),
         ("never", None),
     ]
@@ -95,6 +95,8 @@ def test_a_cluster_gives_what_is_not_asked_for(run: Run, write: Write) -> None:
         ["--seed", "-1"],
         ["--duration", "forever"],
         ["--duration", "9000h"],
+        ["--duration", "0"],
+        ["--nodes", "100000", "--pods-per-node", "10000"],
     ],
 )
 def test_wrong_usage(run: Run, options: list[str]) -> None:

@@ -43,7 +43,8 @@ def packing(
 
     Stranded is what is free on nodes that take none of the pods that wait or usually go there. Then nodes are drained
     in turn, as kschedctl drain does it, those with the least on them first, each after those that worked: a greedy
-    choice, of which another order may empty more. Nodes that are cordoned or of the control plane are left out.
+    choice, of which another order may empty more. Pods that wait and fit are placed before. Nodes that are cordoned,
+    nominated for a pod or of the control plane are left out.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")

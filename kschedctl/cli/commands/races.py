@@ -125,6 +125,9 @@ def _seconds(duration: str | None) -> float | None:
     if duration is None:
         return None
     try:
-        return seconds_of_duration(duration)
+        seconds = seconds_of_duration(duration)
     except InputError as error:
         raise UsageError(error.what, where="--duration", hint=error.hint) from None
+    if not seconds:
+        raise UsageError("no pods come in no time", where="--duration", hint="as 5m")
+    return seconds

@@ -46,7 +46,7 @@ def packing_section(ground: Ground, limits: Limits = USUAL) -> PackingSection:
     pools = Pools.of(view)
     pending = [view.pods.index[pod.key] for pod in ground.pending if pod.key in view.pods.index]
     room = stranded(ground.scheduler, pools, pending)
-    spare = emptying(ground.scheduler, pools, limits, ground.progress)
+    spare = emptying(ground.scheduler, pools, pending, limits, ground.progress)
     rooms, savings = tuple(_rooms(view, pools, room)), tuple(_savings(view, pools, spare))
     return PackingSection(
         title="Fragmentation and packing",

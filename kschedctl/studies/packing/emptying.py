@@ -1,17 +1,18 @@
 """Nodes that the others could do without: drained in turn, within budgets, each on top of those that worked.
 
 Greedy: nodes with the least on them that would have to move are tried first, and one that could be emptied stays so for
-the rest. Another order may empty more.
+the rest. Another order may empty more. Pods that wait and fit come first: what they need is not to spare, nor are nodes
+that were nominated for pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Row, Rows
+from kschedctl.api.arrays import Position, Row, Rows
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.reports.audit.packing import EmptiedNode, KeptNode
@@ -59,15 +60,23 @@ class NodeTrial(NamedTuple):
     unknown: tuple[UnknownKind, ...]
 
 
-def emptying(scheduler: Scheduler, pools: Pools, limits: Limits, progress: Progress) -> Emptying:
-    """What can be emptied of the workers, as far as the limits go."""
-    view = scheduler.view
+def emptying(
+    scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: Limits, progress: Progress
+) -> Emptying:
+    """What can be emptied of the workers, as far as the limits go; ``pending``: the pods that wait."""
+    simulation = Simulation(scheduler, preemption=False)
+    simulation.schedule(pending)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    view = simulation.view
     movable, usage = _moving(view)
-    empty = np.flatnonzero(pools.workers & (movable == 0))
-    order = [row for row in np.argsort(usage, kind="stable").tolist() if pools.workers[row] and movable[row]]
+    spare = pools.workers.copy()
+    spare[view.nominations[0]] = False
+    empty = np.flatnonzero(spare & (movable == 0))
+    order = [row for row in np.argsort(usage, kind="stable").tolist() if spare[row] and movable[row]]
     chosen = list(_within(limits, order, movable))
     done = progress.begin("Emptying nodes", len(chosen))
-    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list[UnknownKind]()
+    emptied, kept, unknown = list[EmptiedNode](), list[KeptNode](), list(of_simulation(simulation))
     for row in chosen:
         trial = _drained(scheduler, view, Row(row))
         name, pool = view.nodes.names[row], pools.names[pools.code[row]]

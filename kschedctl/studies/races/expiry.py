@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kschedctl.api.times import seconds_of_duration, shown_duration
+from kschedctl.api.times import seconds_of_duration
 from kschedctl.errors import InputError, UsageError
 
 NEVER, ADAPTIVE = "never", "adaptive"
@@ -46,8 +46,8 @@ class Expiry:
 def expiry_of(text: str) -> Expiry:
     """A duration, ``adaptive`` or ``never``, which 0 means too. Raises UsageError.
 
-    >>> expiry_of("2m").text, expiry_of("0").text, expiry_of("adaptive").ttl(2000)
-    ('2m', 'never', 60.0)
+    >>> expiry_of("120s").text, expiry_of("0").text, expiry_of("adaptive").ttl(2000)
+    ('120s', 'never', 60.0)
     """
     if text == ADAPTIVE:
         return Expiry(ADAPTIVE, adaptive)
@@ -57,4 +57,4 @@ def expiry_of(text: str) -> Expiry:
         raise UsageError(error.what, where="--expiry", hint="a duration as 30s, adaptive or never") from None
     if not seconds:
         return Expiry(NEVER, lambda nodes: FOREVER)
-    return Expiry(shown_duration(seconds), lambda nodes: seconds)
+    return Expiry(text, lambda nodes: seconds)

@@ -91,13 +91,13 @@ class Draws(NamedTuple):
             arrivals=arrivals,
             lasting=random.exponential(lasts, number),
             binding=setting.binding.draw(random, number),
-            lags=setting.informer.draw(random, number * setting.instances).reshape(number, -1),
+            lags=setting.informer.draw(random, number * setting.instances).reshape(number, setting.instances),
             instance=random.integers(setting.instances, size=number),
             ties=random.random(number),
             before=before,
             ends=ends,
             ending=ending,
-            end_lags=setting.informer.draw(random, len(ends) * setting.instances).reshape(len(ends), -1),
+            end_lags=setting.informer.draw(random, len(ends) * setting.instances).reshape(len(ends), setting.instances),
         )
 
     @property

@@ -16,7 +16,9 @@ PRESSED = ExponentialLatency(10.0)
 """Of an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
 LEAST_SECONDS, ENDURED, NOTEWORTHY = 300.0, 3.0, 0.001
 """How long pods come: at least, and so many times the longest expiry that more than this share of lags goes beyond."""
-MOST_PODS, MOST_NODES, MOST_ROOM, MOST_INSTANCES, MOST_RUNS = 1_000_000, 100_000, 10_000, 100, 10_000
+MOST_PODS, MOST_ROOMS = 1_000_000, 20_000_000
+"""Pods that come, each seen by every instance, and room in the whole cluster: more take too much memory."""
+MOST_NODES, MOST_PODS_PER_NODE, MOST_INSTANCES, MOST_RUNS = 100_000, 10_000, 100, 10_000
 TOLD = {
     "nodes": "the number of nodes",
     "rates": "pods a second, of the busiest minute",
@@ -59,19 +61,26 @@ class RaceQuestion:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
         passed = max((ttl for ttl in ttls if ttl < FOREVER and self.lag.beyond(ttl) > NOTEWORTHY), default=0.0)
-        return min(max(LEAST_SECONDS, ENDURED * passed), MOST_PODS / max(self.rates))
+        return min(max(LEAST_SECONDS, ENDURED * passed), self._longest)
+
+    @property
+    def _longest(self) -> float:
+        """The seconds in which as many pods come as can be simulated."""
+        return MOST_PODS / (max(self.rates) * self.instances)
 
     def check(self) -> None:
         """Raises UsageError for what cannot be simulated."""
         _within("--nodes", self.nodes, 1, MOST_NODES)
         _within("--rate", self.rates, 0.01, 10_000)
-        _within("--pods-per-node", [self.room], 1, MOST_ROOM)
+        _within("--pods-per-node", [self.room], 1, MOST_PODS_PER_NODE)
         _within("--load", [self.load], 0.01, 10)
         _within("--instances", [self.instances], 1, MOST_INSTANCES)
         _within("--runs", [self.runs], 1, MOST_RUNS)
         _within("--seed", [self.seed], 0, 2**63 - 1)
-        if self.seconds * max(self.rates) > MOST_PODS:
-            raise UsageError(f"--duration: more than {MOST_PODS:,} pods would come", hint="shorten it, or lower --rate")
+        if max(self.nodes) * self.room > MOST_ROOMS:
+            raise UsageError(f"--nodes, --pods-per-node: room for more than {MOST_ROOMS:,} pods is too much")
+        if self.seconds > self._longest:
+            raise UsageError(f"--duration: at most {self._longest:,.0f} seconds", hint="or lower --rate or --instances")
 
 
 def _within(option: str, values: Iterable[float], least: float, most: float) -> None:

@@ -157,6 +157,23 @@ def test_not_all_are_tried_and_that_is_said() -> None:
     assert section(objects, Limits(nodes=0, pods=0)).tried == 5
 
 
+def test_what_pending_pods_need_is_not_to_spare() -> None:
+    """Four cpus are in use on two nodes of four: one could go, but for the pod that comes with two more."""
+    objects = [node("n1"), node("n2"), *pods("web", 2, "n1", "1"), *pods("web", 2, "n2", "1")]
+    assert len(section(objects).emptied) == 1
+    found = section([*objects, *pods("next", 1, "", "2")])
+    assert (found.tried, found.emptied) == (2, ())
+
+
+def test_a_node_that_is_nominated_for_a_pod_is_not_to_spare() -> None:
+    """Its victim goes, and is still there."""
+    victim, preempting = pods("low", 1, "n2", "4")[0], pods("high", 1, "", "4")[0]
+    victim["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    preempting["status"] = {"nominatedNodeName": "n2"}
+    objects = [node("n1"), node("n2"), *pods("web", 4, "n1", "1"), victim, preempting]
+    assert [each.node for each in section(objects).kept] == ["n1"]
+
+
 def test_the_fullest_come_last() -> None:
     objects = [
         node("a"),

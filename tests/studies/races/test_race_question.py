@@ -107,11 +107,17 @@ def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
         ("runs", 0),
         ("seed", -1),
         ("seconds", 1e9),
+        ("nodes", (100_000,)),
     ],
 )
 def test_what_cannot_be_simulated(field: str, value: Any) -> None:
     with pytest.raises(UsageError, match="--"):
-        question_of({field: value}, None)
+        question_of({"room": 1000, field: value}, None)
+
+
+def test_a_minute_in_which_nobody_comes() -> None:
+    report = races(replace(SMALL, rates=(0.01,), seconds=0.5, instances=2))
+    assert {(result.pods, result.share) for result in report.results} == {(0, 0.0)}
 
 
 def test_pods_come_long_enough_for_expiry_to_be_seen() -> None:

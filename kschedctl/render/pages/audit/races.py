@@ -74,8 +74,9 @@ def _in_full(results: Sequence[RaceResult]) -> Table:
 
 def _expiry(result: RaceResult) -> str:
     """With the time, where the name does not tell it."""
-    known = result.ttl_seconds is None or shown_duration(result.ttl_seconds) == result.expiry
-    return result.expiry if known else f"{result.expiry} ({shown_duration(result.ttl_seconds or 0)})"
+    if result.expiry != "adaptive" or result.ttl_seconds is None:
+        return result.expiry
+    return f"{result.expiry} ({shown_duration(result.ttl_seconds)})"
 
 
 def _by_expiry(results: Sequence[RaceResult]) -> Table:
