@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
 
 STDIN = "-"
+_COMMAND = re.compile(r"\bkschedctl ([a-z]+) ")
 
 
 def again(
@@ -20,6 +22,13 @@ def again(
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
     return (command_line(command, *arguments, source.arguments(), options),)
+
+
+def about(source: Source, text: str) -> str:
+    """The text with its commands, as ``kschedctl explain shop/web``, about the same cluster."""
+    if STDIN in (*source.filename, *source.snapshot, source.config):
+        return text
+    return _COMMAND.sub(lambda found: f"{command_line(found[1], source.arguments())} ", text)
 
 
 def scenario(

@@ -98,6 +98,14 @@ def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -
     assert (suites.get("name"), suites.get("failures")) == ("kschedctl audit", "2")
 
 
+def test_commands_are_about_the_same_cluster(run: Run, write: Write) -> None:
+    file = write(node("n1"), TOO_BIG)
+    (section,) = json.loads(run(*PENDING, file, "-o", "json").out)["sections"]
+    (finding,) = section["findings"]
+    assert finding["fix"].startswith(f"kschedctl remedies -f {file} default/big names ")
+    assert run("remedies", "-f", file, "default/big").code in (0, 1)
+
+
 def test_markdown_and_yaml(run: Run) -> None:
     assert "## Pending, by cause" in run("audit", "--demo", "-o", "markdown").out
     assert "kind: Audit" in run("audit", "--demo", "-o", "yaml").out

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace as altered
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.audit_times import AuditTimes
@@ -14,8 +15,10 @@ from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import connection, load
+from kschedctl.cli.try_next import about
 from kschedctl.cluster import OBSERVED
 from kschedctl.errors import UsageError
+from kschedctl.reports.audit.audit import Audit
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
 from kschedctl.studies.audit.audit import audit as audited
@@ -62,7 +65,16 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        return shown.judged(audited(ground, section or ()))
+        return shown.judged(_with_commands(audited(ground, section or ()), source))
+
+
+def _with_commands(report: Audit, source: Source) -> Audit:
+    """The commands that help with what was found can be typed as they stand."""
+    sections = (
+        altered(each, findings=tuple(altered(found, fix=about(source, found.fix)) for found in each.findings))
+        for each in report.sections
+    )
+    return altered(report, sections=tuple(sections))
 
 
 def _check(names: Sequence[str], metrics: MetricsOptions) -> None:

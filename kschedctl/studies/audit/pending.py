@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
@@ -12,7 +13,7 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, victims_of, waiting_pods
+from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
 from kschedctl.studies.unknown import MESSAGE, together
 
 CAUSES = {
@@ -93,7 +94,7 @@ def pending_section(ground: Ground) -> PendingSection:
     """Every pending pod by what keeps it pending."""
     waiting = ground.once(waiting_pods)
     groups = _grouped(waiting)
-    unknown = [*together(each.explanation.unknown for each in ground.replay), *_of_nothing(ground)]
+    unknown = [*together(each.explanation.unknown for each in ground.replay), *unread_pods(ground)]
     unknown += _of_stuck(waiting, ground)
     findings = [finding for group in groups for finding in _findings(group, ground)]
     return PendingSection(
@@ -104,12 +105,6 @@ def pending_section(ground: Ground) -> PendingSection:
         not_replayed=tuple(dict.fromkeys(what for each in ground.replay for what in each.explanation.not_replayed)),
         **judged((*RULES.values(), OVERDUE), findings, unknown),
     )
-
-
-def _of_nothing(ground: Ground) -> tuple[UnknownKind, ...]:
-    """That no other pods wait leans on having read all pods."""
-    gap = ground.cluster.gap("Pod")
-    return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def _of_stuck(waiting: Sequence[WaitingPod], ground: Ground) -> Iterator[UnknownKind]:
@@ -214,7 +209,7 @@ def _fix(first: WaitingPod, rule: AuditRule) -> str:
         return "; ".join(dict.fromkeys(known))
     if gates:
         return f"Ask whoever sets {', '.join(each.gate for each in gates)}: only its controller takes it away"
-    return rule.fix.replace("POD", first.pod.key)
+    return rule.fix.replace("POD", quote(first.pod.key))
 
 
 def _whose(group: Sequence[WaitingPod]) -> str:

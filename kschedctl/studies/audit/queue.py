@@ -21,7 +21,7 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.last_words import was_refused
 from kschedctl.studies.audit.rule import ERROR, WARNING, AuditRule, judged
-from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, waiting_pods
+from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.many import refused_pods
@@ -94,7 +94,7 @@ def queue_section(ground: Ground) -> QueueSection:
         unheard=between.unheard if between else 0,
         between=told,
         not_replayed=tuple(dict.fromkeys(what for each in leans for what in each["not_replayed"])),
-        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(leans, between)),
+        **judged((MISSED, IN_VAIN), _findings(found, between, ground), _unknown(leans, between, ground)),
     )
 
 
@@ -166,8 +166,9 @@ def _leans(queued: Iterable[InQueue], ground: Ground) -> list[dict[str, Any]]:
     return [leaning(ground.scheduler, each) for each in refused.values()]
 
 
-def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None) -> Iterator[UnknownKind]:
+def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None, ground: Ground) -> Iterator[UnknownKind]:
     """What the queues lean on; without hints as they are nothing is known of what should have woken a pod."""
+    yield from unread_pods(ground)
     yield from together(each["unknown"] for each in leans)
     if between is not None:
         yield from between.unknown

@@ -12,6 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.times import earlier
 from kschedctl.reports.audit.pending import LastWords, TerminatingVictim
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
@@ -85,6 +86,12 @@ def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[st
     waits = ground.seconds_since(pod.metadata.creation_timestamp)
     just_came = waits is not None and waits < ground.thresholds.stuck_seconds
     return ("turn" if just_came else "stuck"), FITS
+
+
+def unread_pods(ground: Ground) -> tuple[UnknownKind, ...]:
+    """That no other pods wait leans on having read all pods."""
+    gap = ground.cluster.gap("Pod")
+    return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def is_left_alone(waiting: WaitingPod, ground: Ground) -> bool:
