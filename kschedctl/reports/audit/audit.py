@@ -11,11 +11,12 @@ from kschedctl.reports.audit.queue import QueueSection
 from kschedctl.reports.audit.races import RacesSection
 from kschedctl.reports.audit.sampling import SamplingSection
 from kschedctl.reports.audit.section import Section, findings_of
+from kschedctl.reports.audit.topology import TopologySection
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 
 AnySection = (
-    PendingSection  # in the order of the audit
+    PendingSection
     | QueueSection
     | RacesSection
     | PlacedSection
@@ -23,6 +24,7 @@ AnySection = (
     | SamplingSection
     | PrioritiesSection
     | PackingSection
+    | TopologySection
 )
 """The sections that an audit may have, told apart by their ``name``: a union of them."""
 

@@ -21,6 +21,7 @@ from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.audit.queue import queue_section
 from kschedctl.studies.audit.races import races_section
 from kschedctl.studies.audit.sampling import sampling_section
+from kschedctl.studies.audit.topology import topology_section
 
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
@@ -31,6 +32,7 @@ SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "priorities": priorities_section,
     "packing": packing_section,
     "sampling": sampling_section,
+    "topology": topology_section,
 }
 NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),

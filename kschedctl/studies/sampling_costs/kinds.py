@@ -43,10 +43,12 @@ def usual_kinds(scheduler: Scheduler, most: int, namespace: str | None = None) -
 
 
 def _waiting(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """One pod of each info, and how many wait; pods alike share an info."""
+    """One pod of each info, and how many wait that are not gated; pods alike share an info."""
     columns = scheduler.view.pods
     alike: dict[int, list[Pod]] = {}
     for pod in filter(is_waiting, scheduler.cluster.unbound_pods()):
+        if pod.spec.scheduling_gates:
+            continue
         alike.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
     return ((pods[0], len(pods)) for pods in alike.values())
 

@@ -26,6 +26,7 @@ from kschedctl.render.pages.audit.priorities import priorities_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
 from kschedctl.render.pages.audit.races import races_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
+from kschedctl.render.pages.audit.topology import topology_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
 from kschedctl.reports.audit.section import SOUND, Section
 from kschedctl.reports.findings import Finding
@@ -42,6 +43,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "packing": packing_blocks,
     "sampling": sampling_blocks,
     "races": races_blocks,
+    "topology": topology_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 FOUND_IN_BRIEF = 3

@@ -1,0 +1,80 @@
+"""``kschedctl topology``: which node, zone or rack takes a whole workload with it, and does spreading hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from kschedctl.api.ownership import Owner
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.progress import bars
+from kschedctl.cli.references import Reference, references
+from kschedctl.cli.source import load
+from kschedctl.errors import UsageError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.topology import TopologyScope, topology_section
+from kschedctl.studies.topology.workloads import Workloads
+
+EXAMPLES = (
+    "kschedctl topology",
+    "kschedctl topology deploy/web -n shop",
+    "kschedctl topology --key topology.example.com/rack --snapshot prod.ksnap",
+    "kschedctl topology --demo -o json",
+)
+
+
+@with_options
+def topology(
+    *,
+    source: Source,
+    shown: Judged,
+    workloads: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Only workloads of this namespace.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="LABEL", help="A topology key besides hosts, zones and those of constraints."),
+    ] = None,
+) -> Answer:
+    """Which node, zone or rack takes a whole workload with it, and does spreading hold?
+
+    Of every workload with two or more pods on nodes: those whose pods share one node, zone or other domain, though
+    there are others, and the topology spread constraints that do not hold any more, counted as kube-scheduler counts.
+    Of a WORKLOAD all is told: the skew now and after the loss of each domain, and how many pods could not come back.
+    """
+    cluster = load(source)
+    with bars() as progress:
+        ground = Ground(Scheduler(cluster), progress=progress)
+        chosen = _chosen(ground, tuple(workloads or ()), namespace) if workloads or namespace else frozenset()
+        return shown.judged(topology_section(ground, TopologyScope(tuple(key or ()), chosen)))
+
+
+def _chosen(ground: Ground, words: Sequence[str], namespace: str | None) -> frozenset[Owner]:
+    """Those that the words name, or all of the namespace. Raises UsageError for what is not there."""
+    known = [owner for owner in Workloads.of_view(ground.scheduler.view).owners if namespace in (None, owner.namespace)]
+    found = []
+    for reference in references(words):
+        meant = list(_meant(reference, known))
+        if not meant:
+            what = f'no workload "{reference.name}" with two pods on nodes'
+            raise UsageError(what, hint="kschedctl topology looks at all")
+        found += meant
+    if not known:
+        raise UsageError(f'namespace "{namespace}" has no workload with two pods on nodes')
+    return frozenset(found if words else known)
+
+
+def _meant(reference: Reference, known: Sequence[Owner]) -> Iterator[Owner]:
+    """A word without a kind means workloads of any."""
+    for owner in known:
+        of_kind = reference.kind in ("Pod", owner.kind)
+        if of_kind and owner.name == reference.name and reference.namespace in ("", owner.namespace):
+            yield owner

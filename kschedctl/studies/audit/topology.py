@@ -1,0 +1,215 @@
+"""Workloads that one zone, rack or node takes down; spread constraints that do not hold, or would not after a loss."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.node_selector import required_node_affinity
+from kschedctl.api.ownership import Owner
+from kschedctl.reports.audit.topology import BrokenDomain, PlacedWorkload, SpreadPromise, TopologySection
+from kschedctl.reports.findings import Finding
+from kschedctl.scheduler.topology_spread.constraints import HARD
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.rule import NOTE, WARNING, AuditRule, judged
+from kschedctl.studies.topology.domains import DomainsOfKey, Placement
+from kschedctl.studies.topology.promises import promises
+from kschedctl.studies.topology.workloads import Workloads
+from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, unknown_kinds
+
+SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
+ONE_NODE = AuditRule(
+    "audit-topology-one-node",
+    WARNING,
+    "All pods of a workload are on one node",
+    "With the node the whole workload is gone; its replicas are of no use against that.",
+    "Spread them over kubernetes.io/hostname by a topologySpreadConstraint, then restart the workload",
+)
+ONE_ZONE = AuditRule(
+    "audit-topology-one-zone",
+    WARNING,
+    "All pods of a workload are in one zone",
+    "With the zone the whole workload is gone, though there are others.",
+    "Spread them over topology.kubernetes.io/zone by a topologySpreadConstraint, then restart the workload",
+)
+ONE_DOMAIN = AuditRule(
+    "audit-topology-one-domain",
+    NOTE,
+    "All pods of a workload are in one domain of a topology that others spread over",
+    "With the domain the whole workload is gone, though there are others.",
+    "Spread them by a topologySpreadConstraint, then restart the workload",
+)
+SKEWED = AuditRule(
+    "audit-topology-skew",
+    WARNING,
+    "Pods are spread less evenly than their constraint promises",
+    "The constraint is asked when a pod is placed, never again: scaling down and draining leave what they leave.",
+    "Restart the workload, or let a descheduler move pods",
+    SOURCE,
+)
+STRANDED = AuditRule(
+    "audit-topology-stranded",
+    WARNING,
+    "A spread constraint keeps pods from coming back after the loss of a domain",
+    "With fewer domains than minDomains the fewest pods count as 0, and no domain may have more than maxSkew.",
+    "Lower minDomains, or raise maxSkew",
+    SOURCE,
+)
+STRANDED_WHILE_DOWN = AuditRule(
+    "audit-topology-stranded-while-down",
+    NOTE,
+    "A spread constraint keeps pods from coming back while the nodes of a domain are down",
+    "As long as its nodes are there a domain counts, with 0 pods, and no other may have more than maxSkew.",
+    "nodeTaintsPolicy: Honor in the constraint leaves out nodes that are down",
+    SOURCE,
+)
+RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
+
+
+class TopologyScope(NamedTuple):
+    """``keys``: topology keys besides hosts, zones and those of constraints. ``workloads``: only of these, but all."""
+
+    keys: Sequence[str] = ()
+    workloads: frozenset[Owner] = frozenset()
+
+
+EVERYTHING = TopologyScope()
+Alone = tuple[int, Placement]
+"""A workload by its number, and the placement by which all its pods are in one domain."""
+Promised = tuple[int, SpreadPromise]
+
+
+def topology_section(ground: Ground, asked: TopologyScope = EVERYTHING) -> TopologySection:
+    """Where the pods of workloads are that have at least two on nodes."""
+    view = ground.scheduler.view
+    workloads = Workloads.of_view(view)
+    placements = [Placement.of(DomainsOfKey.of(key, view), workloads) for key in _keys(view, asked)]
+    chosen = [n for n, owner in enumerate(workloads.owners) if not asked.workloads or owner in asked.workloads]
+    promised = [each for each in promises(ground.scheduler, workloads) if each[0] in set(chosen)]
+    alone = [each for each in _alone(placements, workloads) if each[0] in set(chosen)]
+    findings = [
+        *(_of_alone(each, workloads, view) for each in alone),
+        *(finding for each in promised for finding in _of_promise(*each, workloads)),
+        *_of_down(promised, workloads),
+    ]
+    told = chosen if asked.workloads else [number for number, _ in alone]
+    return TopologySection(
+        title="Topology: which loss takes which workload",
+        headline=_headline(len(chosen), len(promised), findings),
+        keys=tuple(placement.domains.key for placement in placements),
+        workloads=len(chosen),
+        constraints=len(promised),
+        placed=tuple(_placed(number, workloads, placements) for number in told),
+        promises=tuple(each for _, each in promised if asked.workloads or not each.holds or _worst(each).stranded),
+        **judged(RULES, findings, unknown_kinds(of_cluster(ground.cluster), IN_SIMULATIONS)),
+    )
+
+
+def _keys(view: Fork, asked: TopologyScope) -> list[str]:
+    """Hosts first, then zones, then those of constraints; keys that no node has only where they are asked for."""
+    specs = (info.spec for info in view.pods.infos)
+    own = sorted({constraint.topology_key for spec in specs for constraint in spec.topology_spread_constraints})
+    known = [key for key in (ZONE, *own) if key != HOSTNAME and view.nodes.label(key).values]
+    return list(dict.fromkeys((HOSTNAME, *known, *asked.keys)))
+
+
+def _alone(placements: Sequence[Placement], workloads: Workloads) -> list[Alone]:
+    """The workloads whose pods share a domain though there are others, each by the first key for which it is so."""
+    found: dict[int, Placement] = {}
+    for placement in placements:
+        if placement.size > 1:
+            for number in np.flatnonzero(placement.single(workloads)).tolist():
+                found.setdefault(number, placement)
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def _placed(number: int, workloads: Workloads, placements: Sequence[Placement]) -> PlacedWorkload:
+    pods = int(workloads.pods[number])
+    by_key = tuple(placement.told(number, pods) for placement in placements)
+    return PlacedWorkload(str(workloads.owners[number]), pods, by_key)
+
+
+def _of_alone(alone: Alone, workloads: Workloads, view: Fork) -> Finding:
+    """A note where the pods' own node selection leaves them no other domain."""
+    number, placement = alone
+    key, owner = placement.domains.key, workloads.owners[number]
+    rule, what = {HOSTNAME: (ONE_NODE, "node"), ZONE: (ONE_ZONE, "zone")}.get(key, (ONE_DOMAIN, key))
+    domain = placement.told(number, int(workloads.pods[number])).most
+    others = _reachable(workloads.infos[number][0], placement, view) - 1
+    where = f"{others:,} other{'s' * (others != 1)} would take them by taints and node selection"
+    where = where if others else "taints and node selection leave no other"
+    message = f"all {workloads.pods[number]:,} pods are in {what} {domain}; {where}"
+    severity = rule.severity if others else NOTE
+    return rule.finding(str(owner), message, namespace=owner.namespace, severity=severity)
+
+
+def _reachable(number: int, placement: Placement, view: Fork) -> int:
+    """In how many domains of the key pods with an info may run, by node selection and taints; at least one."""
+    spec = view.pods.infos[number].spec
+    nodes = allowed(view.nodes, required_node_affinity(spec)) & tolerated(view.nodes, spec.tolerations)
+    codes = placement.domains.codes[nodes & ~view.nodes.unschedulable]
+    return max(len(np.unique(codes[codes >= 0])), 1)
+
+
+def _of_promise(number: int, promise: SpreadPromise, workloads: Workloads) -> Iterator[Finding]:
+    owner, named = workloads.owners[number], f"{promise.when_unsatisfiable} over {promise.key}"
+    if not promise.holds:
+        counts = f"{promise.most} has {promise.most_pods:,} pods, {promise.least} {promise.least_pods:,}"
+        fewer = f", and there are {promise.domains} of {promise.min_domains} domains"
+        counts += fewer if promise.domains < promise.min_domains else ""
+        message = f"maxSkew {promise.max_skew} ({named}) is {promise.skew} now: {counts}"
+        severity = SKEWED.severity if promise.when_unsatisfiable == HARD else NOTE
+        at = {"namespace": owner.namespace, "path": promise.key, "severity": severity}
+        yield SKEWED.finding(str(owner), message, _restart(owner), **at)
+    worst = _worst(promise)
+    if worst.stranded:
+        lost = f"if {worst.domain} is lost {worst.stranded:,} of {worst.lost:,} pods cannot come back"
+        message = f"{lost}: {promise.domains - 1} domains are left of minDomains {promise.min_domains} ({named})"
+        yield STRANDED.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
+
+
+def _of_down(promised: Sequence[Promised], workloads: Workloads) -> Iterator[Finding]:
+    """The workload of which most pods stay away, which stands for the others: by default all constraints do so."""
+    found = [(_worst(promise), number, promise) for number, promise in promised]
+    found = [each for each in found if each[0].stranded_while_down and not each[0].stranded]
+    if not found:
+        return
+    worst, number, promise = max(found, key=lambda each: each[0].stranded_while_down)
+    owner = workloads.owners[number]
+    lost = f"while the nodes of {worst.domain} are down {worst.stranded_while_down:,} of {worst.lost:,} pods stay away"
+    more = f"; {len(found) - 1:,} more constraints do so" if len(found) > 1 else ""
+    message = f"{lost}: maxSkew {promise.max_skew} over {promise.key} counts its 0 pods{more}"
+    yield STRANDED_WHILE_DOWN.finding(str(owner), message, namespace=owner.namespace, path=promise.key)
+
+
+def _worst(promise: SpreadPromise) -> BrokenDomain:
+    """The loss after which most pods stay away."""
+    none = BrokenDomain(domain="", lost=0, skew=0)
+    return max(promise.losses, key=lambda loss: (loss.stranded, loss.stranded_while_down), default=none)
+
+
+def _restart(owner: Owner) -> str:
+    if owner.kind not in ("Deployment", "StatefulSet"):
+        return ""
+    return f"kubectl rollout restart {owner.kind.lower()}/{shlex.quote(owner.name)} -n {shlex.quote(owner.namespace)}"
+
+
+def _headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
+    def number(*rules: AuditRule) -> int:
+        return sum(finding.rule in [rule.id for rule in rules] for finding in findings)
+
+    together, skewed = number(ONE_NODE, ONE_ZONE, ONE_DOMAIN), number(SKEWED)
+    if not workloads:
+        return "No workload has two pods on nodes"
+    apart = f"{workloads:,} workload{'s' * (workloads != 1)}, {together or 'none'} on one node or in one zone alone"
+    if not constraints:
+        return apart
+    plural = "s" * (constraints != 1)
+    held = f"{skewed:,} of {constraints:,} spread constraint{plural} broken"
+    return f"{apart}; {held if skewed else f'{constraints:,} spread constraint{plural} kept'}"
