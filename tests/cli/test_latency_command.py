@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from metrics_server import MetricsServer, serving
-from metrics_texts import attempts, number, queues
+from metrics_texts import attempts, number, point, queues
 
 from kschedctl.cli.main import main
 
@@ -87,6 +87,14 @@ def test_what_makes_no_sense_is_one_line(options: list[str], expected: str, caps
     told = capsys.readouterr().err
     assert expected in told
     assert told.count("\n") == 1
+
+
+def test_labels_that_tell_nothing_apart_are_for_wide_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_text(SOUND + point("Filter", {0.001: 5}) + point("Score", {0.001: 5}))
+    for options, shown in (([], False), (["-o", "wide"], True)):
+        assert main(["latency", "--metrics", str(file), *options]) == 0
+        assert ("PROFILE" in capsys.readouterr().out) == shown
 
 
 def test_names_in_the_text_reach_no_terminal_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

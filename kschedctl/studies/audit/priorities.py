@@ -183,8 +183,7 @@ def _headline(
         said.append(f"{starved:,} starve")
     if tier is not None:
         evicted = sum(len(each.pods) for each in victims)
-        of_them = f"{evicted:,}, first of {victims[0].workload}" if victims else "nobody"
-        said.append(f"{tier.asked:,} more of {tier.tier} evict {of_them}")
+        said.append(f"{tier.asked:,} more of {tier.tier} evict {f'{evicted:,}' if evicted else 'nobody'}")
     if facing:
-        said.append(f"{sum(each.pods for each in facing):,} behind Services may be evicted")
+        said.append(f"{sum(each.pods for each in facing):,} behind Services may go")
     return "; ".join(said)

@@ -51,17 +51,25 @@ def _timings(title: str, found: tuple[Timing, ...], style: Style, limit: int = 2
     if not found:
         return ()
     shown, note = first_rows(found, style, limit)
-    labels = tuple(found[0].labels)
+    labels = _telling(found, style)
     numbers = [Column(name, right=True) for name in ("count", "share", "mean", *QUANTILES)]
     columns = (*(Column(label.replace("_", " "), keep=True) for label in labels), *numbers)
-    table = Table(columns, tuple(map(_timing, shown)), note)
+    table = Table(columns, tuple(_timing(each, labels) for each in shown), note)
     return section(title, table.without_empty_columns())
 
 
-def _timing(each: Timing) -> tuple[Cell, ...]:
+def _telling(found: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
+    """The labels that tell them apart; where nothing does the first."""
+    names = tuple(found[0].labels)
+    several = tuple(name for name in names if len({each.labels[name] for each in found}) > 1)
+    return names if style.wide else several or names[:1]
+
+
+def _timing(each: Timing, labels: tuple[str, ...]) -> tuple[Cell, ...]:
     share = f"{each.share:.0%}" if each.share is not None else ""
     quantiles = (("≥ " if name in each.at_least else "") + _seconds(getattr(each, name)) for name in QUANTILES)
-    return (*each.labels.values(), _count(each.count), share, _seconds(each.mean), *quantiles)
+    values = (each.labels[label] for label in labels)
+    return (*values, _count(each.count), share, _seconds(each.mean), *quantiles)
 
 
 def _more(report: LatencySection, style: Style) -> Page:

@@ -46,16 +46,18 @@ def _tiers(report: PrioritiesSection, style: Style) -> Page:
     if style.wide:
         more = (name for tier in report.tiers for name in tier.requests if name not in (*SHOWN, "pods"))
         resources = (*SHOWN, *dict.fromkeys(more))
-    numbers = ("priority", "pods", "pending", "nodes", *resources, "behind services")
+    numbers = ("priority", "pods", "pending", "nodes", *resources, "serving")
     columns = (Column("tier", keep=True), *(Column(name, right=True) for name in numbers), Column("preempts"))
-    return (Table(columns, tuple(_tier(tier, resources) for tier in report.tiers)),)
+    note = "serving: pods behind a Service"
+    rows = tuple(_tier(tier, resources) for tier in report.tiers)
+    return (Table(columns, rows, note).without_empty_columns(),)
 
 
 def _tier(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
     amounts = (rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
     name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
-    return (name, *counts, *amounts, f"{tier.user_facing:,}", "yes" if tier.preempts else "never")
+    return (name, *counts, *amounts, f"{tier.user_facing:,}", "" if tier.preempts else "never")
 
 
 def _victims(report: PrioritiesSection, style: Style) -> Page:
@@ -75,13 +77,15 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
         Column("then"),
         Column("behind"),
     )
-    return section(title, told, Table(columns, tuple(map(_victim, shown)), note).without_empty_columns())
+    return section(
+        title, told, Table(columns, tuple(_victim(each, style) for each in shown), note).without_empty_columns()
+    )
 
 
-def _victim(each: EvictedWorkload) -> tuple[Cell | Stack, ...]:
+def _victim(each: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
     fates = {fate: sum(pod.fate == fate for pod in each.pods) for fate in ("Moved", "Pending", "Lost")}
     then = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
-    pods = Marked(names([pod.pod for pod in each.pods]), Tone.FAINT)
+    pods = Marked(names([pod.pod for pod in each.pods]), Tone.FAINT) if style.wide else ""
     return Stack((each.workload, pods)), each.tier, f"{len(each.pods):,}", then, ", ".join(each.services)
 
 
@@ -89,14 +93,16 @@ def _starving(report: PrioritiesSection, style: Style) -> Page:
     if not report.starving:
         return ()
     shown, note = first_rows(report.starving, style, ROWS_SHOWN)
-    numbers = (Column("pods", right=True), Column("waits"), Column("below run", right=True))
-    columns = (Column("workload", keep=True), Column("tier"), *numbers, Column("started since: below, above"))
-    return section("Waiting too long", Table(columns, tuple(map(_starved, shown)), note))
+    numbers = ("pods", "waits", "below run", "came", "above came")
+    columns = (Column("workload", keep=True), Column("tier"), *(Column(name, right=True) for name in numbers))
+    explained = "came: started since they wait"
+    table = Table(columns, tuple(map(_starved, shown)), f"{note}; {explained}" if note else explained)
+    return section("Waiting too long", table)
 
 
 def _starved(each: StarvingPods) -> tuple[Cell, ...]:
-    since = f"{each.lower_started:,}, {each.higher_started:,}"
-    return each.workload, each.tier, f"{len(each.pods):,}", each.age, f"{each.lower_pods:,}", since
+    counts = (f"{number:,}" for number in (each.lower_pods, each.lower_started, each.higher_started))
+    return each.workload, each.tier, f"{len(each.pods):,}", each.age, *counts
 
 
 def _preempted(report: PrioritiesSection, style: Style) -> Page:
