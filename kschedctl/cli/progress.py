@@ -55,7 +55,8 @@ class Bars:
             )
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bars = Progress(*columns, console=Console(stderr=True), transient=True)
+            console = Console(stderr=True)  # stdout stays as it is: answers ask it how wide it is, and for colours
+            self._bars = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self._bars.start()
         return self._bars
 

@@ -89,6 +89,8 @@ def _headline(results: Sequence[RaceResult], instances: int) -> str:
         worst = max((result for result in results if result.expiry == best), key=_share)
         even = "even if nothing expires" if best == NEVER else f"with {best}"
         return f"Let one instance place pods: with {instances}, {_booked(worst)}, {even}"
+    if worst.expiry == best:
+        return f"With {best}, {_booked(worst)}"
     advice = "Never expire" if best == NEVER else f"Expire after {best}"
     return f"{advice}: with {worst.expiry}, {_booked(worst)}"
 

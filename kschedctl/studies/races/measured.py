@@ -15,6 +15,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.races.latency import ENOUGH, MeasuredLatency
 
 MINUTE = 60 * 10**9
+LEAST_LOAD = 0.01
+"""Less is not simulated: there is room for everybody."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ def measures_of(view: Fork) -> Measures:
     """Of a cluster as it is."""
     nodes, on_nodes, load = len(view.nodes), int((view.node >= 0).sum()), _load(view)
     room = max(round(on_nodes / nodes / load), 1) if load and on_nodes else None
-    return Measures(nodes or None, room, load if room else None, busiest_minute(view.cluster), lags_of(view.cluster))
+    share = max(load, LEAST_LOAD) if room else None
+    return Measures(nodes or None, room, share, busiest_minute(view.cluster), lags_of(view.cluster))
 
 
 def _load(view: Fork) -> float:

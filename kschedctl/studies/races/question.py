@@ -10,7 +10,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.audit.races import MeasuredLags
 from kschedctl.studies.races.expiry import FOREVER, USUAL, Expiry, expiry_of
 from kschedctl.studies.races.latency import ExponentialLatency, Latency, MeasuredLatency
-from kschedctl.studies.races.measured import Measures, reported
+from kschedctl.studies.races.measured import LEAST_LOAD, Measures, reported
 
 PRESSED = ExponentialLatency(10.0)
 """Of an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
@@ -73,7 +73,7 @@ class RaceQuestion:
         _within("--nodes", self.nodes, 1, MOST_NODES)
         _within("--rate", self.rates, 0.01, 10_000)
         _within("--pods-per-node", [self.room], 1, MOST_PODS_PER_NODE)
-        _within("--load", [self.load], 0.01, 10)
+        _within("--load", [self.load], LEAST_LOAD, 10)
         _within("--instances", [self.instances], 1, MOST_INSTANCES)
         _within("--runs", [self.runs], 1, MOST_RUNS)
         _within("--seed", [self.seed], 0, 2**63 - 1)

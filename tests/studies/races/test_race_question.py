@@ -76,6 +76,14 @@ def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:
     assert (found.nodes, found.room, found.load) == (2, 10, pytest.approx(0.3))
 
 
+def test_a_cluster_that_is_all_but_empty_can_be_simulated() -> None:
+    """One pod where a thousand would have room."""
+    cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=at(1))])
+    found = measures_of(Scheduler(cluster).view)
+    assert (found.room, found.load) == (10, 0.01)
+    question_of({}, found)
+
+
 def test_an_empty_cluster_tells_nothing() -> None:
     assert measures_of(Scheduler(Cluster.from_objects([])).view) == Measures(None, None, None, None, None)
 
@@ -153,6 +161,10 @@ def test_without_never_the_longest_of_the_best_is_advised() -> None:
     lag = ConstantLatency(45.0)
     report = races(replace(SMALL, informer=lag, expiries=[expiry_of(text) for text in ("30s", "1m", "2m")]))
     assert report.headline.startswith("Expire after 2m: with 30s, ")
+
+
+def test_of_a_single_expiry_nothing_is_advised_but_what_it_does_is_said() -> None:
+    assert races(replace(SMALL, expiries=[expiry_of("10s")])).headline.startswith("With 10s, ")
 
 
 def test_several_instances_race_whatever_expires() -> None:
