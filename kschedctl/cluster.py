@@ -91,12 +91,20 @@ def gaps_of(covered: Collection[str], why: str) -> dict[str, Gap]:
     return {kind: Gap(why) for kind in FIELDS if kind not in covered}
 
 
+class SchedulerInstance(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of kube-scheduler: the tag of its image, and those of its flags that decide what it does."""
+
+    name: str
+    version: str = ""
+    flags: dict[str, str] = {}
+
+
 class Picture(msgspec.Struct, frozen=True, rename="camel"):
     """Which live cluster was read, when, and what moved meanwhile.
 
     ``resource_versions``: of the list of each kind; ``changed``: how many objects of a kind changed between the first
     list and the last, and are taken in; ``leader``: the instance of kube-scheduler that leads; ``configured_by``: where
-    its configuration was found.
+    its configuration was found; ``instances``: kube-scheduler's pods, where they may be seen.
     """
 
     server: str
@@ -108,6 +116,7 @@ class Picture(msgspec.Struct, frozen=True, rename="camel"):
     changed: dict[str, int] = {}
     leader: str = ""
     configured_by: str = ""
+    instances: tuple[SchedulerInstance, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -120,5 +120,6 @@ def _report(header: Header, file: str) -> SnapshotReport:
     )
     if header.picture is None:
         return report
-    known = {name: getattr(header.picture, name) for name in header.picture.__struct_fields__ if name != "namespace"}
+    told = report.__struct_fields__
+    known = {name: getattr(header.picture, name) for name in header.picture.__struct_fields__ if name in told}
     return altered(report, **known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.audit.latency import LatencySection
+from kschedctl.reports.audit.leader import LeaderSection
 from kschedctl.reports.audit.packing import PackingSection
 from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.placed import PlacedSection
@@ -20,6 +21,7 @@ AnySection = (
     | QueueSection
     | RacesSection
     | PlacedSection
+    | LeaderSection
     | LatencySection
     | SamplingSection
     | PrioritiesSection

@@ -76,7 +76,9 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     }
     picture = cluster.picture
     if picture is not None:
-        picture = replace(picture, server="", context="", namespace="default", leader="", configured_by="")
+        picture = replace(
+            picture, server="", context="", namespace="default", leader="", configured_by="", instances=()
+        )
     return with_fields(
         cluster,
         pods=_pods(cluster.pods, rewriter),

@@ -140,6 +140,7 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
             server_version=setup.server_version,
             read_at=datetime.now(UTC).isoformat(timespec="seconds"),
             leader=setup.leader,
+            instances=setup.instances,
             configured_by=setup.configured_by if found is not None else "",
         ),
     )

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, nearest, stands_in
-from kschedctl.errors import InputError
+from kschedctl.cluster import SchedulerInstance
+from kschedctl.errors import InputError, shown_url
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
 
@@ -22,6 +23,12 @@ SCHEDULER_PODS = f"{SYSTEM}/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
 """Where installers put the configuration; looked at when no pod of the scheduler can be seen."""
+DECIDING_FLAGS = (
+    *("config", "feature-gates", "leader-elect", "leader-elect-resource-name", "leader-elect-resource-namespace"),
+    "leader-elect-lease-duration",
+)
+MOST_INSTANCES, MOST_OF_A_FLAG = 100, 4096
+"""That are told."""
 MOST_CHARACTERS = 1 << 20
 """That a ConfigMap can hold."""
 
@@ -35,6 +42,7 @@ class SchedulerSetup(NamedTuple):
     configured_by: str = ""
     feature_gates: Mapping[str, bool] = {}
     leader: str = ""
+    instances: tuple[SchedulerInstance, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -53,6 +61,7 @@ class _Mount(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    image: str = ""
     command: list[str] | None = None
     args: list[str] | None = None
     volume_mounts: list[_Mount] | None = None
@@ -63,7 +72,12 @@ class _Spec(msgspec.Struct, frozen=True):
     volumes: list[_Volume] | None = None
 
 
+class _PodName(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _SchedulerPod(msgspec.Struct, frozen=True):
+    metadata: _PodName = _PodName()
     spec: _Spec = _Spec()
 
 
@@ -130,6 +144,7 @@ def read_setup(server: Server) -> SchedulerSetup:
         configured_by,
         dict(_gates(flags.get("feature-gates", ""))),
         (lease.spec.holder_identity or "") if lease else "",
+        tuple(map(_instance, (pods.items or ())[:MOST_INSTANCES])) if pods else (),
         warnings,
     )
 
@@ -175,6 +190,13 @@ def _flags(running: _Spec) -> dict[str, str]:
             name, equals, value = word.removeprefix("--").partition("=")
             flags[name] = value if equals else following
     return flags
+
+
+def _instance(pod: _SchedulerPod) -> SchedulerInstance:
+    images = [container.image for container in pod.spec.containers]
+    found = _flags(pod.spec)
+    flags = {name: shown_url(found[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in found}
+    return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
 
 
 def _gates(text: str) -> Iterator[tuple[str, bool]]:

@@ -14,6 +14,7 @@ from kschedctl.reports.audit.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.findings import LEVELS
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.latency import latency_section
+from kschedctl.studies.audit.leader import leader_section
 from kschedctl.studies.audit.packing import packing_section
 from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.audit.placed import placed_section
@@ -28,6 +29,7 @@ SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "queue": queue_section,
     "races": races_section,
     "placed": placed_section,
+    "leader": leader_section,
     "latency": latency_section,
     "priorities": priorities_section,
     "packing": packing_section,

@@ -437,3 +437,27 @@ def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
     assert len(cluster.leases) == 1
     broken, _ = read(server_at, for_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
     assert broken.gap("Event").why.startswith("could not be read: ")
+
+
+def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> None:
+    one, two = (
+        {
+            "metadata": {"name": f"kube-scheduler-{name}"},
+            "spec": {
+                "containers": [
+                    {
+                        "image": f"registry.k8s.io:443/kube-scheduler:{version}",
+                        "command": ["kube-scheduler", "--leader-elect=true", "--kubeconfig=/etc/secret.conf"],
+                    }
+                ]
+            },
+        }
+        for name, version in (("a", "v1.36.2"), ("b", "v1.36.1"))
+    )
+    pods = Response(body=json.dumps({"kind": "PodList", "metadata": {}, "items": [one, two]}).encode())
+    cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods))
+    assert cluster.picture is not None
+    assert [(each.name, each.version, each.flags) for each in cluster.picture.instances] == [
+        ("kube-scheduler-a", "v1.36.2", {"leader-elect": "true"}),
+        ("kube-scheduler-b", "v1.36.1", {"leader-elect": "true"}),
+    ]

@@ -19,6 +19,7 @@ from kschedctl.render.page import (
     paragraph,
 )
 from kschedctl.render.pages.audit.latency import latency_blocks
+from kschedctl.render.pages.audit.leader import leader_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
 from kschedctl.render.pages.audit.pending import pending_blocks
 from kschedctl.render.pages.audit.placed import placed_blocks
@@ -38,6 +39,7 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
     "queue": queue_blocks,
     "placed": placed_blocks,
+    "leader": leader_blocks,
     "latency": latency_blocks,
     "priorities": priorities_blocks,
     "packing": packing_blocks,

@@ -1,0 +1,177 @@
+"""Leader: who schedules since when, leases that nobody renews, two that serve one name, and pods that name nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.studies.ages import DAY
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.leader_rules import (
+    DIFFERENT,
+    FREQUENT,
+    LEFT_BEHIND,
+    NO_ELECTION,
+    NO_LEASE,
+    RULES,
+    STALE,
+    TWO_SERVE,
+    UNSERVED,
+)
+from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, judged
+from kschedctl.studies.leading.leases import own_lease, renewed_later, scheduler_leases
+from kschedctl.studies.leading.serving import differences, served_names
+
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+OFTEN = 3
+"""Elections within the hour for which events are kept."""
+NO_ELECT = "leader-elect"
+
+
+def leader_section(ground: Ground) -> LeaderSection:
+    """Of all leases of schedulers, and all names that pods choose."""
+    leases, names = scheduler_leases(ground), served_names(ground)
+    picture = ground.cluster.picture
+    instances = picture.instances if picture else ()
+    unlike = differences(instances)
+    findings = [
+        *_of_leases(leases, ground),
+        *_of_names(names, leases, ground),
+        *(_of_setting(each) for each in unlike),
+        *_of_election([each.name for each in instances if each.flags.get(NO_ELECT) == "false"], len(instances)),
+    ]
+    return LeaderSection(
+        title="Leader",
+        headline=_headline(leases, names, ground),
+        leases=tuple(leases),
+        names=tuple(names),
+        instances=tuple(each.name for each in instances),
+        differences=tuple(unlike),
+        **judged(RULES, findings, _unknown(leases, ground)),
+    )
+
+
+def _unknown(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[UnknownKind]:
+    """What a claim that all is well leans on."""
+    own = own_lease(ground.cluster)
+    for kind, gap in (
+        ("Lease", ground.cluster.gap("Lease", own.namespace if own else "")),
+        *((kind, ground.cluster.gap(kind)) for kind in ("Event", "Pod")),
+    ):
+        if gap:
+            yield UnknownKind(kind, gap.why, VERDICT)
+    if leases and not ground.now and not any(_others_later(each, ground) for each in leases):
+        yield NO_TIMES
+
+
+def _others_later(lease: SchedulerLease, ground: Ground) -> bool:
+    """Whether another lease was renewed long after this one was, so that no clock has to be asked."""
+    behind = renewed_later(ground.cluster, lease.renewed)
+    return behind is not None and behind > lease.seconds
+
+
+def _of_leases(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Finding]:
+    own = own_lease(ground.cluster)
+    for each in leases:
+        if each.lease == str(own):
+            yield from _of_own(each, ground)
+        elif each.stale or not each.holder:
+            yield _of_other(each, ground)
+        yield from _of_changes(each, ground)
+    known = {each.lease for each in leases}
+    if own and str(own) not in known and not ground.cluster.gap("Lease", own.namespace):
+        yield NO_LEASE.finding(f"Lease {own}", "there is none of that name", namespace=own.namespace)
+
+
+def _of_own(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
+    namespace = lease.lease.partition("/")[0]
+    if not lease.holder:
+        told = f"given up{_ago(lease)}, and nobody took it"
+        yield STALE.finding(f"Lease {lease.lease}", told, namespace=namespace)
+    elif lease.stale:
+        certain = _others_later(lease, ground)
+        told = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
+        doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
+        yield STALE.finding(
+            f"Lease {lease.lease}", told + doubt, namespace=namespace, severity=ERROR if certain else WARNING
+        )
+
+
+def _of_other(lease: SchedulerLease, ground: Ground) -> Finding:
+    """For a day somebody may still miss that scheduler."""
+    silent = ground.seconds_since(lease.renewed)
+    recent = silent is None or silent < DAY
+    told = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'no known time'}{_ago(lease)}"
+    namespace = lease.lease.partition("/")[0]
+    return LEFT_BEHIND.finding(f"Lease {lease.lease}", told, namespace=namespace, severity=WARNING if recent else NOTE)
+
+
+def _ago(lease: SchedulerLease) -> str:
+    return f", {lease.silent_for} ago" if lease.silent_for else ""
+
+
+def _of_changes(lease: SchedulerLease, ground: Ground) -> Iterator[Finding]:
+    """Counted by the events that are left, or since the earlier snapshot."""
+    namespace = lease.lease.partition("/")[0]
+    if lease.elections >= OFTEN:
+        told = f"{lease.elections:,} times somebody began to lead, within the hour for which events are kept"
+        yield FREQUENT.finding(f"Lease {lease.lease}", told, namespace=namespace)
+        return
+    before = _transitions_before(lease, ground)
+    if before is not None and lease.transitions - before >= OFTEN:
+        told = f"it changed hands {lease.transitions - before:,} times since the earlier snapshot"
+        yield FREQUENT.finding(f"Lease {lease.lease}", told, namespace=namespace)
+
+
+def _transitions_before(lease: SchedulerLease, ground: Ground) -> int | None:
+    if ground.earlier is None:
+        return None
+    keys = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in ground.earlier.cluster.leases}
+    return (keys[lease.lease].spec.lease_transitions or 0) if lease.lease in keys else None
+
+
+def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Finding]:
+    """``turns``: with one leader at a time another instance takes over only where there was an election."""
+    elections = max((lease.elections for lease in leases), default=0)
+    covered = not ground.cluster.gap("Event") and not ground.cluster.gap("Lease")
+    for each in names:
+        if each.turns > max(1, elections):
+            shown = "; ".join(
+                f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in each.instances
+            )
+            told = f"instances took turns {each.turns:,} times in placing pods, with {elections:,} elections: {shown}"
+            yield TWO_SERVE.finding(f"Scheduler {each.name}", told)
+        if each.waiting and not each.served:
+            wait = "pods wait" if each.waiting > 1 else "pod waits"
+            told = f"{each.waiting:,} {wait} for it, {each.bound or 'none'} got a node"
+            yield UNSERVED.finding(f"Scheduler {each.name}", told, severity=WARNING if covered else NOTE)
+
+
+def _of_setting(found: DifferentSetting) -> Finding:
+    shown = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in found.values.items())
+    return DIFFERENT.finding("Scheduler kube-scheduler", f"{found.setting}: {shown}", path=found.setting)
+
+
+def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
+    if without and instances > 1:
+        yield NO_ELECTION.finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(without)}")
+
+
+def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], ground: Ground) -> str:
+    """Of the scheduler that is replayed."""
+    own = own_lease(ground.cluster)
+    lease = next((each for each in leases if each.lease == str(own)), None)
+    unserved = sum(each.waiting for each in names if not each.served)
+    waiting = f"; {unserved:,} pod{'s' * (unserved != 1)} name a scheduler that is not known" if unserved else ""
+    if own is None:
+        return f"leader election is off in the configuration{waiting}"
+    if lease is None:
+        return f"no lease says who leads{waiting}"
+    since = f" for {lease.leads_for}" if lease.leads_for else f" since {lease.since}" if lease.since else ""
+    if lease.stale or not lease.holder:
+        silent = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'no known time'}"
+        return f"nobody leads: {lease.lease} was not renewed{silent}{waiting}"
+    changes = f"{lease.transitions:,} change{'s' * (lease.transitions != 1)} of leader in all"
+    return f"{lease.holder} leads{since}, {changes}{waiting}"

@@ -1,0 +1,1 @@
+"""Who schedules: leases and their holders, and which instances place pods under which name."""

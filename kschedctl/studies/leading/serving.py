@@ -1,0 +1,93 @@
+"""Under which names pods are scheduled, and by which instances: what configuration, events and leases know of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
+from kschedctl.api.objects import Event
+from kschedctl.api.observed.events import assigned, first_time, reporter
+from kschedctl.cluster import SchedulerInstance
+from kschedctl.reports.audit.leader import DifferentSetting, ServedName, WorkingInstance
+from kschedctl.studies.audit.ground import Ground
+
+PROFILE, EVENTS, LEASE = "profile", "events", "lease"
+
+
+def served_names(ground: Ground) -> list[ServedName]:
+    """Those that pods name, and those that have a profile; most waiting pods first."""
+    waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in ground.pending)
+    bound = _bound(ground)
+    placed = _placed(ground.cluster.events)
+    profiles = ground.scheduler.configuration.profiles
+    leases = {lease.metadata.name for lease in ground.cluster.leases if lease.spec.holder_identity}
+    names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
+    found = [
+        ServedName(
+            name=name,
+            served=PROFILE if name in profiles else EVENTS if name in placed else LEASE if name in leases else "",
+            waiting=waiting[name],
+            bound=bound[name],
+            turns=_turns(placed.get(name, ())),
+            instances=_instances(placed.get(name, ())),
+        )
+        for name in names
+    ]
+    return sorted(found, key=lambda each: (-each.waiting, -each.bound, each.name))
+
+
+def _bound(ground: Ground) -> Counter[str]:
+    """How many pods that have a node named each scheduler."""
+    table = ground.cluster.pods.alive()
+    with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
+    counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
+    found: Counter[str] = Counter()
+    for template, number in zip(table.templates, counts, strict=True):
+        if number:
+            found[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
+    return found
+
+
+def _placed(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
+    """Name of a scheduler -> the events of the pods that it placed, in the order of time."""
+    found: dict[str, list[Event]] = {}
+    for event in events:
+        if assigned(event) is not None and reporter(event):
+            found.setdefault(reporter(event), []).append(event)
+    for placed in found.values():
+        placed.sort(key=first_time)
+    return found
+
+
+def _instances(placed: Sequence[Event]) -> tuple[WorkingInstance, ...]:
+    by_instance: dict[str, list[Event]] = {}
+    for event in placed:
+        if event.reporting_instance:
+            by_instance.setdefault(event.reporting_instance, []).append(event)
+    return tuple(
+        WorkingInstance(instance=name, placed=len(own), first=first_time(own[0]), last=first_time(own[-1]))
+        for name, own in by_instance.items()
+    )
+
+
+def _turns(placed: Sequence[Event]) -> int:
+    instances = [event.reporting_instance for event in placed if event.reporting_instance]
+    return sum(before != after for before, after in pairwise(instances))
+
+
+def differences(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
+    """Versions and flags that not all instances share; "" stands for one that is not set."""
+    settings = dict.fromkeys(("version", *(flag for each in instances for flag in each.flags)))
+    found = []
+    for setting in settings:
+        values: dict[str, tuple[str, ...]] = {}
+        for each in instances:
+            value = each.version if setting == "version" else each.flags.get(setting, "")
+            values[value] = (*values.get(value, ()), each.name)
+        if len(values) > 1:
+            found.append(DifferentSetting(setting=setting, values=values))
+    return found
