@@ -30,6 +30,7 @@ COMMANDS = {
     "audit": "Is the scheduler healthy, and is the cluster scheduled soundly?",
     "priorities": "Who is above whom, who starves, and who would have to go first?",
     "latency": "How long does kube-scheduler take, and what holds it up?",
+    "browse": "Look at pending pods, nodes and remedies in the terminal.",
     "snapshot": "Save what scheduling reads of a cluster to a file; show such files, compare them.",
     "config": "Is this KubeSchedulerConfiguration sound, and what does it do?",
     "simulate": "Where would the pods of these manifests go?",
@@ -80,6 +81,7 @@ EPILOGS = {
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "help": "Exit codes: 0 done, 2 usage, 4 a bug.",
+    "browse": f"Exit codes: 0 done, {FAILURES}.",
 }
 """Of the commands whose answers are others."""
 log = logging.getLogger("kschedctl")

@@ -1,0 +1,1 @@
+"""A browser of pending pods for terminals, on Textual (extra ``tui``)."""

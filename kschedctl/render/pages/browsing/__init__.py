@@ -1,0 +1,1 @@
+"""Pages that the browser shows besides explanations."""

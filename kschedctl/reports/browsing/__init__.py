@@ -1,0 +1,1 @@
+"""What the browser shows besides explanations."""

@@ -1,0 +1,87 @@
+"""A pod as if: with another priority, other requests, one more toleration, or with one more node in the cluster."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kschedctl.api.objects import Pod, Toleration
+from kschedctl.api.quantity import parse
+from kschedctl.errors import InputError, UsageError
+from kschedctl.reports.scenario import AddNodes
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.explain import as_if
+from kschedctl.studies.scenarios.scenario import no_files
+from kschedctl.studies.scenarios.steps_on_nodes import add_nodes
+
+WHERE = "as if"
+SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE][:EFFECT] node=LIKE"
+"""What may be said, in any order; amounts are the first container's request."""
+
+
+def supposed(asked: StandIn, words: str) -> StandIn:
+    """The pod, and the cluster around it, as the words have them: see SUPPOSABLE. Raises UsageError, InputError."""
+    said = [_pair(word) for word in words.split()]
+    for name, value in said:
+        if name == "node":
+            asked = _with_node(asked, value)
+    for name, value in said:
+        if name != "node":
+            asked = asked._replace(pod=_changed(asked, name, value))
+    return asked
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals and value):
+        raise UsageError(f'"{word}" is not NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
+    return name, value
+
+
+def _changed(asked: StandIn, name: str, value: str) -> Pod:
+    match name:
+        case "priority":
+            try:
+                return as_if(asked, as_if_priority=int(value))
+            except ValueError:
+                raise UsageError(f'priority "{value}" is not a number', where=WHERE) from None
+        case "class":
+            return as_if(asked, as_if_priority_class=value)
+        case "tolerate":
+            return _tolerating(asked.pod, toleration(value))
+    return _asking(asked.pod, name, value)
+
+
+def toleration(text: str) -> Toleration:
+    """As ``kubectl taint`` writes taints; without a value any is tolerated, without an effect all are.
+
+    >>> toleration("gpu=a100:NoSchedule")
+    Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)
+    """
+    pair, _, effect = text.partition(":")
+    key, equals, value = pair.partition("=")
+    return Toleration(key=key, operator="Equal" if equals else "Exists", value=value, effect=effect)
+
+
+def _tolerating(pod: Pod, more: Toleration) -> Pod:
+    return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, more)))
+
+
+def _asking(pod: Pod, resource: str, amount: str) -> Pod:
+    """The first container asks for so much, and for no less than it may use at most."""
+    try:
+        parse(amount)
+    except ValueError as error:
+        raise InputError(f"{resource}: {error}", where=WHERE) from None
+    if not pod.spec.containers:
+        raise UsageError("the pod has no container", where=WHERE)
+    first, *others = pod.spec.containers
+    limits = {name: most for name, most in first.resources.limits.items() if name != resource}
+    resources = replace(first.resources, requests={**first.resources.requests, resource: amount}, limits=limits)
+    return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
+
+
+def _with_node(asked: StandIn, like: str) -> StandIn:
+    """One more node of that shape, as the step addNodes of a scenario makes it."""
+    edit = add_nodes(AddNodes(like=like), asked.scheduler.cluster, no_files)
+    return asked._replace(scheduler=Scheduler(edit.result, asked.scheduler.call_extender))
