@@ -89,6 +89,24 @@ def test_what_makes_no_sense_is_one_line(options: list[str], expected: str, caps
     assert told.count("\n") == 1
 
 
+def test_a_proxy_of_the_api_server_is_read_as_the_kubeconfig_says(tmp_path: Path) -> None:
+    path = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-a:10259/proxy/metrics"
+    with serving(MetricsServer(lambda path, query: (200, SOUND.encode()))) as server:
+        kubeconfig = {
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "clusters": [{"name": "here", "cluster": {"server": server.url}}],
+            "users": [{"name": "me", "user": {"token": "t0ken"}}],
+        }
+        (tmp_path / "config").write_text(json.dumps(kubeconfig))
+        options = ["--kubeconfig", str(tmp_path / "config")]
+        assert main(["latency", "--metrics", f"{server.url}{path}", *options]) == 0
+        assert main(["latency", "--metrics", f"{server.url}/metrics", *options]) == 0
+    proxied, direct = server.asked
+    assert (proxied[1], proxied[2]["authorization"]) == (path, "Bearer t0ken")
+    assert (direct[1], direct[2].get("authorization")) == ("/metrics", None)
+
+
 def test_labels_that_tell_nothing_apart_are_for_wide_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "metrics.txt"
     file.write_text(SOUND + point("Filter", {0.001: 5}) + point("Score", {0.001: 5}))

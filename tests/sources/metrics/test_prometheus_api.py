@@ -131,3 +131,9 @@ def test_matchers_are_matchers(matchers: str) -> None:
 def test_an_answer_other_than_200_is_told() -> None:
     with serving(MetricsServer(lambda path, query: (503, b"no"))) as server, pytest.raises(KschedctlError, match="503"):
         read_prometheus(MetricsAccess(no_connection), server.url, 60)
+
+
+@pytest.mark.parametrize("url", ["http://p:9090/?a=b", "http://p:9090/#graph"])
+def test_the_base_url_has_no_query(url: str) -> None:
+    with pytest.raises(UsageError, match="no base URL"):
+        read_prometheus(MetricsAccess(no_connection), url, 60)
