@@ -16,7 +16,7 @@ from kschedctl.studies.latency.samples import Exposition
 
 MOST_BYTES = 64 << 20
 MOST_SAMPLES = 200_000
-LONGEST_LINE = 16_384
+LONGEST_LINE = 4_096
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
