@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,18 +35,29 @@ def clusters(source: Source) -> dict[str, Asked]:
     return {name: Asked(each, load(each)) for name, each in sources(source).items()}
 
 
+def _nothing(subject: object, report: object) -> Sequence[str]:
+    """No command is tried after this."""
+    return ()
+
+
 def answer(
     run: RunOptions,
     output: Output,
     subjects: dict[str, Subject],
     ask: Callable[[Subject, Workers, Progress], Any],
     good: Callable[[Any], bool],
+    *,
+    following: Callable[[Subject, Any], Sequence[str]] = _nothing,
 ) -> Answer:
-    """What ``ask`` says of the only subject, or of each; ``good`` tells whether that is what one hopes for."""
+    """What ``ask`` says of the only subject, or of each; ``good`` tells whether that is what one hopes for, and
+    ``following`` which commands to try after a report.
+    """
     with bars() as progress:
         if len(subjects) == 1:
             (subject,) = subjects.values()
             report = ask(subject, run.workers, progress)
-            return output.answer(report, exit_code(good(report), report.interrupted, report.undecided))
+            code = exit_code(good(report), report.interrupted, report.undecided)
+            return output.answer(report, code, {"": following(subject, report)})
         answers = ask_each(ask, good, subjects, run.workers, progress)
-        return output.answer(answers, exit_code(answers.good, answers.interrupted, answers.undecided))
+        commands = {each.cluster: following(subjects[each.cluster], each.document) for each in answers.answers}
+        return output.answer(answers, exit_code(answers.good, answers.interrupted, answers.undecided), commands)

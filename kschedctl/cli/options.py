@@ -22,7 +22,7 @@ from kschedctl.api.kube_version import KubeVersion as VersionNumbers
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
-from kschedctl.render.page import UNFOLDED, Style
+from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
 
 PIPED_WIDTH, LEAST_WIDTH, LEAST_PLOT_WIDTH = 120, 40, 80
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -181,8 +181,8 @@ class Output:
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more on stderr; -vv: all.")] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors on stderr.")] = False
 
-    def answer(self, document: Any, exit_code: int = 0) -> Answer:
-        """The document, shown as was asked for."""
+    def answer(self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS) -> Answer:
+        """The document, shown as was asked for; to people with what they can type next."""
         wide = self.output.name == "wide"
         width = _width(wide)
         style = Style(
@@ -192,6 +192,7 @@ class Output:
             self._all_nodes(),
             template=self.output.template,
             plots=_plots(width),
+            commands=commands,
         )
         return Answer(document, self.output.name, style, exit_code)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
+from kschedctl.cli.asking import Asked
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
+from kschedctl.render.page import Commands
+from kschedctl.reports.drain import Drain
+from kschedctl.reports.failures import Failures
+from kschedctl.reports.pending import PendingPods
 
 STDIN = "-"
 _COMMAND = re.compile(r"\bkschedctl ([a-z]+) ")
@@ -31,12 +35,23 @@ def about(source: Source, text: str) -> str:
     return _COMMAND.sub(lambda found: f"{command_line(found[1], source.arguments())} ", text)
 
 
-def scenario(
-    source: Source, run: RunOptions, steps: Mapping[str, Any] | None, more: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """The same for a scenario, if there is one, which stands on the command line itself; with ``more`` options."""
-    if steps is None:
-        return ()
+def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, Drain | Failures], tuple[str, ...]]:
+    """The scenario that a report proposes, if there is one, on the command line itself; with ``more`` options."""
     start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
     options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more]
-    return again(source, "whatif", json.dumps(steps, ensure_ascii=False), options)
+
+    def following(asked: Asked, report: Drain | Failures) -> tuple[str, ...]:
+        if report.remedy is None:
+            return ()
+        return again(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
+
+    return following
+
+
+def about_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
+    """To look at the first pod of each group; where none is pending, at those of other namespaces."""
+    options = list(options)
+    groups = {group.pods[0]: again(source, "explain", group.pods[0], options) for group in report.groups}
+    if groups:
+        return {"": next(iter(groups.values())), **groups}
+    return {"": again(source, "explain", "-A") if report.elsewhere else ()}

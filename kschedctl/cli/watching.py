@@ -52,7 +52,7 @@ def _verdict(answer: Answer) -> object:
         line = document.message or document.headline  # the headline tells amounts, which change all the time
         return document.verdict, line, document.best, chosen, document.not_replayed
     if isinstance(document, PendingPods):
-        return tuple((group.verdict, group.cause, group.pods) for group in document.groups), document.hints
+        return tuple((group.verdict, group.cause, group.pods) for group in document.groups), document.elsewhere > 0
     return answer.text()
 
 

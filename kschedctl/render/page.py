@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, TypeVar
 
@@ -129,12 +129,18 @@ Block = Heading | Paragraph | Command | Bullets | Table | Plot
 Page = tuple[Block, ...]
 
 
+Commands = Mapping[str, Sequence[str]]
+"""Command lines, by what they are about."""
+NO_COMMANDS: Commands = {}
+
+
 @dataclass(frozen=True)
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
     ``fixes``: what to do about each finding. ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``:
-    where the text goes it can be drawn in characters.
+    where the text goes it can be drawn in characters. ``commands``: what whoever reads it can type next, about the
+    whole under an empty name, else by the pod or cluster that it is about.
     """
 
     width: int = 110
@@ -144,6 +150,7 @@ class Style:
     fixes: bool = False
     template: str = ""
     plots: bool = False
+    commands: Commands = field(default_factory=dict)
 
     @property
     def unlimited(self) -> bool:

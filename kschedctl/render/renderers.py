@@ -64,7 +64,8 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
 
 def _html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
-    text: str = html.show(document, page_of(document, html.style_of(document)))
+    own = replace(html.style_of(document), commands=style.commands)
+    text: str = html.show(document, page_of(document, own))
     return text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kschedctl.reports.document import Document
@@ -41,7 +43,8 @@ class Drain(Document, frozen=True):
     pod goes after the other. In the others evictions go on side by side and pods come back in another order;
     ``unplaced_over_runs``: workload -> the least of its pods without a node, which no order allows one, and the most.
     ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
-    ``next``: commands to try; ``extended``: what to know of the answers of extenders that were asked.
+    ``remedy``: a scenario of whatif in which no pod is left
+    without a node, if one was found; ``extended``: what to know of the answers of extenders that were asked.
     """
 
     nodes: tuple[str, ...]
@@ -64,7 +67,7 @@ class Drain(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    next: tuple[str, ...] = ()
+    remedy: dict[str, Any] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kschedctl.reports.document import Document
@@ -41,7 +43,8 @@ class Failures(Document, frozen=True):
 
     ``safe``: after each of them every pod that is made anew gets a node, and nobody is evicted for it. ``scenarios``:
     how many there are; fewer than that are known when the user ``interrupted``. ``outside``: nodes that belong to no
-    such unit, so that none of the losses takes them. ``next``: commands to try.
+    such unit, so that none of the losses takes them. ``remedy``: a scenario of whatif in which no pod is left
+    without a node, if one was found.
     """
 
     unit: str
@@ -56,7 +59,7 @@ class Failures(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    next: tuple[str, ...] = ()
+    remedy: dict[str, Any] | None = None
     search_start: SearchStart | None = None
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"

@@ -24,22 +24,21 @@ class PendingGroup(Document, frozen=True):
     """Pods with the same dominant ``cause``, the oldest first; numbers differ between them, and are told for each.
 
     ``message``: kube-scheduler's own where all have the same; ``age`` is that of the oldest; ``workloads``: those that
-    the pods belong to; ``next``: what can be typed about the first pod, which the command line adds, empty where the
-    cluster came from standard input.
+    the pods belong to.
     """
 
     verdict: str
     cause: str
     message: str | None
     pods: tuple[str, ...]
-    next: str = ""
     age: str = ""
     workloads: tuple[str, ...] = ()
     members: tuple[PendingPod, ...] = ()
 
 
 class PendingPods(Document, frozen=True):
-    """The groups, those that do not schedule first. ``scope``: where was looked; ``hints``: commands to try.
+    """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
+    pending outside of it, where none is in it.
 
     ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
     that decide one.
@@ -47,7 +46,7 @@ class PendingPods(Document, frozen=True):
 
     scope: str
     groups: tuple[PendingGroup, ...] = ()
-    hints: tuple[str, ...] = ()
+    elsewhere: int = 0
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()

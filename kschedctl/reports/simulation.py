@@ -130,7 +130,7 @@ class SimulationReport(Document, frozen=True):
     ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
     replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
-    ``interrupted``: this is what was known when the user stopped it. ``next``: commands to try.
+    ``interrupted``: this is what was known when the user stopped it.
     """
 
     seed: int
@@ -155,6 +155,5 @@ class SimulationReport(Document, frozen=True):
     interrupted: bool = False
     variation: Variation | None = None
     search_start: SearchStart | None = None
-    next: tuple[str, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"

@@ -24,6 +24,11 @@ class Outcome(NamedTuple):
     out: str
     err: str
 
+    @property
+    def commands(self) -> list[str]:
+        """Those that can be typed next."""
+        return [line.strip() for line in self.out.splitlines() if line.lstrip().startswith("kschedctl ")]
+
 
 Run = Callable[..., Outcome]
 Write = Callable[..., str]

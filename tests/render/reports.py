@@ -125,7 +125,6 @@ PENDING = PendingPods(
             "Insufficient cpu",
             None,
             ("a/x", "a/y", "b/z"),
-            "kschedctl explain a/x",
             "3d4h",
             ("Deployment a/web", "Pod b/z"),
             (
@@ -139,7 +138,6 @@ PENDING = PendingPods(
             "a node fits now",
             None,
             ("c/w",),
-            "kschedctl explain c/w",
             "91m",
             ("Job c/w",),
             (PendingPod("c/w", "Job c/w", "would be scheduled: node n1", None, "", "91m"),),
@@ -186,10 +184,10 @@ HOSTILE_PENDING = PendingPods(
             HOSTILE,
             (HOSTILE, "a/b"),
             HOSTILE,
-            HOSTILE,
             (HOSTILE,),
             (PendingPod(HOSTILE, HOSTILE, HOSTILE), PendingPod(HOSTILE, HOSTILE, "other")),
         ),
     ),
-    (HOSTILE,),
+    not_replayed=(HOSTILE,),
 )
+COMMANDS = {"": (HOSTILE,), HOSTILE: (HOSTILE,)}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT
+from reports import COMMANDS, HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT
 
 from kschedctl.render.page import UNFOLDED, Style
 from kschedctl.render.printable import printable
@@ -38,15 +38,15 @@ def test_controls_and_direction_overrides_become_escapes(code: int) -> None:
 @pytest.mark.parametrize("width", [40, 100, 160, UNFOLDED])
 def test_no_form_lets_control_characters_through(document: Document, form: str, width: int) -> None:
     for wide in (False, True):
-        text = RENDERERS[form](document, Style(width=width, wide=wide))
+        text = RENDERERS[form](document, Style(width=width, wide=wide, commands=COMMANDS))
         assert all(line.isprintable() for line in text.split("\n"))
         assert re.search(r"\\(x|u00)1b|\\e", re.sub(r"\s", "", text))
 
 
 @DOCUMENTS
 def test_colours_are_ours_alone(document: Document) -> None:
-    text = RENDERERS["table"](document, Style(color=True))
-    assert re.sub("\x1b\\[[0-9;]+m", "", text) == RENDERERS["table"](document, Style())
+    text = RENDERERS["table"](document, Style(color=True, commands=COMMANDS))
+    assert re.sub("\x1b\\[[0-9;]+m", "", text) == RENDERERS["table"](document, Style(commands=COMMANDS))
 
 
 @DOCUMENTS
@@ -57,7 +57,7 @@ def test_data_forms_read_back_the_same(document: Document) -> None:
 
 @DOCUMENTS
 def test_markdown_specials_stand_in_code_spans(document: Document) -> None:
-    text = RENDERERS["markdown"](document, Style())
+    text = RENDERERS["markdown"](document, Style(commands=COMMANDS))
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"[<@#\[]|https", outside.replace("### ", "").replace("<br>", ""))
 

@@ -216,8 +216,12 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["1", "91m", "Job c/w"],
         ["Schedulable: would be scheduled: node n1"],
     ]
-    assert text(PENDING).endswith("Next\n  kschedctl explain a/x\n")
-    wide = [re.split("  +", row.strip()) for row in section(text(PENDING, wide=True), "4 pods pending")]
+    commands = {"": ("kschedctl explain a/x",), "a/x": ("kschedctl explain a/x",), "c/w": ("kschedctl explain c/w",)}
+    assert text(PENDING, commands=commands).endswith("Next\n  kschedctl explain a/x\n")
+    assert "Next" not in text(PENDING)
+    shown = text(PENDING, wide=True, commands=commands)
+    wide = [re.split("  +", row.strip()) for row in section(shown, "4 pods pending")]
+    assert [row[-1] for row in wide if "kschedctl" in row[-1]] == ["kschedctl explain a/x", "kschedctl explain c/w"]
     assert wide[1][:5] == ["3", "3d4h", "a/x", "Deployment a/web", "Unschedulable"]
     assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only node within reach)"]
     assert RENDERERS["name"](PENDING, Style()) == "a/x\na/y\nb/z\nc/w\n"

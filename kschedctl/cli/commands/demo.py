@@ -9,6 +9,7 @@ from kschedctl.cli.commands.explain import summary
 from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import load
+from kschedctl.cli.try_next import about_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXAMPLES = ("kschedctl demo",)
@@ -22,5 +23,6 @@ def demo(view: View) -> Answer:
     source = Source(demo=True)
     report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True))
     examples = zip(report.groups, FORMS, strict=False)
-    hints = tuple(command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples)
-    return view.answer(replace(report, scope="in the demo cluster", hints=hints))
+    tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
+    commands = {**about_pending(source, report), "": tour}
+    return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

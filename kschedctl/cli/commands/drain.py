@@ -13,7 +13,7 @@ from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.try_next import scenario
+from kschedctl.cli.try_next import after_remedy
 from kschedctl.errors import UsageError
 from kschedctl.reports.drain import Drain
 from kschedctl.studies import drain as study
@@ -49,9 +49,7 @@ def drain(
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
-    words = nodes or []
-    if len(words) > 1 and kind_of(words[0]) == "Node":  # as in: drain node n1
-        words = words[1:]
+    words = _names(nodes or [])
     options = run.options()
     again: dict[str, Any] = {"seed": run.seed, "sampling": run.sampled_from}
 
@@ -61,9 +59,16 @@ def drain(
         if not report.unplaced or report.interrupted:
             return report
         step = {"drain": {"nodes": chosen}}
-        steps = with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
-        return replace(report, next=scenario(asked.source, run, steps, extending.arguments()))
+        return replace(
+            report, remedy=with_more_nodes(asked.cluster, step, chosen, report.unplaced, gone=False, **again)
+        )
 
     with extending.calling() as options["call_extender"]:
         again["call_extender"] = options["call_extender"]
-        return answer(run, result, clusters(source), ask, lambda report: report.safe)
+        following = after_remedy(run, extending.arguments())
+        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
+
+
+def _names(words: list[str]) -> list[str]:
+    """Without the kind in front, as in: drain node n1."""
+    return words[1:] if len(words) > 1 and kind_of(words[0]) == "Node" else words

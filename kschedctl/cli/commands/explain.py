@@ -21,12 +21,12 @@ from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_o
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
-from kschedctl.cli.try_next import again
+from kschedctl.cli.try_next import about_pending
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
 from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import UsageError
-from kschedctl.render.page import names
+from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE, Explanations
 from kschedctl.reports.pending import PendingPods
@@ -95,7 +95,8 @@ def explain(
 
 def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
     def answer(inquiry: Inquiry) -> Answer:
-        return _answer(question.report(inquiry), view)
+        report = question.report(inquiry)
+        return _answer(report, view, question.following(report))
 
     if watch:
         return watched(question.source, question.scope, lambda cluster: answer(Inquiry(cluster)))
@@ -131,6 +132,12 @@ class _Question:
             raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
         return self._pending(inquiry, scope)
 
+    def following(self, report: Explanation | Explanations | PendingPods) -> Commands:
+        """What to try after a summary."""
+        if not isinstance(report, PendingPods):
+            return {}
+        return about_pending(self.source, report, [*self.scope.arguments(), *self.more])
+
     def _explained(self, found: Sequence[StandIn]) -> Explanation | Explanations:
         name = self.scope.scheduler_name
         reports = [self._one(_asking(each, name)) for each in found]
@@ -147,7 +154,7 @@ class _Question:
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(inquiry.scheduler, self.source, scope, self.more)
+        report = summary(inquiry.scheduler, self.source, scope)
         others = subjects.without_pods(inquiry, scope)
         if others and report.groups:
             log.warning(
@@ -159,13 +166,13 @@ class _Question:
         return report
 
 
-def _answer(report: Explanation | Explanations | PendingPods, view: View) -> Answer:
+def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands) -> Answer:
     if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
         for what in report.not_replayed:
             log.warning("not replayed yet: %s", what)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided))
+    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands)
 
 
 def fine(report: Explanation | Explanations | PendingPods) -> bool:
@@ -193,17 +200,13 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
-def summary(scheduler: Scheduler, source: Source, scope: Scope, more: Sequence[str] = ()) -> PendingPods:
-    """All pending pods of the scope, grouped by cause; ``more`` options go with what to try next."""
+def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
+    """All pending pods of the scope, grouped by cause."""
     cluster = scheduler.cluster
     waiting = found_pods.pending(cluster, scope)
     report = pending_pods(scheduler, waiting, found_pods.describe(scope), _now(cluster, source))
-    options = [*scope.arguments(), *more]
-    groups = (altered(g, next="".join(again(source, "explain", g.pods[0], options))) for g in report.groups)
-    report = altered(report, groups=tuple(groups))
-    if waiting or not found_pods.pending(cluster, Scope(all_namespaces=True)):
-        return report
-    return altered(report, hints=again(source, "explain", "-A"))
+    elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
+    return altered(report, elsewhere=elsewhere)
 
 
 def _now(cluster: Cluster, source: Source) -> str:

@@ -13,7 +13,7 @@ from kschedctl.cli.asking import Asked, answer, clusters
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Output, Source, with_options
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.try_next import scenario
+from kschedctl.cli.try_next import after_remedy
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.reports.failures import Failures
@@ -54,11 +54,11 @@ def failures(
     def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
         report = study.failures(asked.cluster, unit, workers=workers, progress=progress, **options)
         again = {name: options[name] for name in ("seed", "sampling", "call_extender")}
-        steps = _remedy(report, asked.cluster, again)
-        return replace(report, next=scenario(asked.source, run, steps, extending.arguments()))
+        return replace(report, remedy=_remedy(report, asked.cluster, again))
 
     with extending.calling() as options["call_extender"]:
-        return answer(run, result, clusters(source), ask, lambda report: report.safe)
+        following = after_remedy(run, extending.arguments())
+        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
 
 
 def _remedy(report: Failures, cluster: Cluster, again: Mapping[str, Any]) -> Mapping[str, Any] | None:

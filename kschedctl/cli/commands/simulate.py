@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer, clusters
@@ -87,13 +86,15 @@ def simulate(
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):
-            report = study.simulate(
+            return study.simulate(
                 application.cluster, application.manifests, workers=workers, progress=progress, **options
             )
-        return replace(report, next=tuple(_next(report, application.source, more)))
+
+    def following(application: Application, report: SimulationReport) -> Sequence[str]:
+        return tuple(_next(report, application.source, more))
 
     with extending.calling() as options["call_extender"]:
-        return answer(run, result, applications, ask, _all_scheduled)
+        return answer(run, result, applications, ask, _all_scheduled, following=following)
 
 
 def _followed(

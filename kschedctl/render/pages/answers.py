@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kschedctl.render.page import (
     Column,
     Heading,
@@ -25,7 +27,7 @@ def answers_page(report: Answers, style: Style) -> Page:
     tone = Tone.GOOD if report.good else Tone.BAD
     verdict = Marked(f"Good in {good:,} of {count(report.asked, 'cluster')}", tone)
     told = [f"(interrupted after {len(report.answers):,})"] if report.interrupted else []
-    pages = {answer.cluster: page_of(answer.document, style) for answer in report.answers}
+    pages = {a.cluster: page_of(a.document, _style_of(a.cluster, style)) for a in report.answers}
     rows = tuple(
         (
             answer.cluster,
@@ -42,3 +44,8 @@ def answers_page(report: Answers, style: Style) -> Page:
 def _first_line(page: Page) -> str:
     first = next((block for block in page if isinstance(block, Paragraph)), None)
     return " ".join(marked(part).text for part in first.parts) if first else ""
+
+
+def _style_of(cluster: str, style: Style) -> Style:
+    """What can be typed about one cluster alone."""
+    return replace(style, commands={"": style.commands.get(cluster, ())})

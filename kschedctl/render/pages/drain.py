@@ -61,7 +61,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *headroom_section(report.headroom),
         *over_runs_section(report.runs, report.over_runs, WORDS),
         *order_section(report.runs, report.unplaced_over_runs),
-        *next_section(report.next, REPLAYED),
+        *next_section(style, REPLAYED),
     )
 
 

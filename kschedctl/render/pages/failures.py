@@ -54,7 +54,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *_ranking(report, style),
         *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
         *(order_section(report.runs, worst.unplaced_over_runs) if worst else ()),
-        *next_section(report.next, REPLAYED),
+        *next_section(style, REPLAYED),
     )
 
 

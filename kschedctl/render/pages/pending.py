@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from kschedctl.render.page import (
     Cell,
     Column,
-    Command,
     Marked,
     Page,
     Stack,
@@ -35,9 +34,8 @@ def pending_page(report: PendingPods, style: Style) -> Page:
     if not pods:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
         nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
-        return (nothing, *(section("But elsewhere", *map(Command, report.hints)) if report.hints else ()))
+        return (nothing, *(next_section(style, "But elsewhere") if report.elsewhere else ()))
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
-    hints = tuple(filter(None, report.hints or (report.groups[0].next,)))
     table = section(title, _table(report.groups, style))
     return (
         *left_out_lines(report.not_replayed, report.ignored),
@@ -45,7 +43,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *table,
         *extended_lines(report.extended),
-        *next_section(hints),
+        *next_section(style),
     )
 
 
@@ -54,16 +52,18 @@ def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
     if style.wide:
         headings = ("age", "pod", "workload", "verdict", "cause", "next")
         columns = (Column("pods", right=True), *(Column(name, keep=name == "pod") for name in headings))
-        return Table(columns, tuple(row for group in groups for row in _members(group))).without_empty_columns()
+        return Table(columns, tuple(row for group in groups for row in _members(group, style))).without_empty_columns()
     shown, note = first_rows(groups, style, GROUPS_SHOWN)
     columns = (Column("pods", right=True), Column("age"), Column("workload and cause"))
     return Table(columns, tuple(_row(group, style) for group in shown), note).without_empty_columns()
 
 
-def _members(group: PendingGroup) -> Iterator[tuple[Cell, ...]]:
+def _members(group: PendingGroup, style: Style) -> Iterator[tuple[Cell, ...]]:
     verdict = Marked(group.verdict, TONES.get(group.verdict, Tone.WARNING))
     for position, member in enumerate(group.members):
-        pods, following = ("", "") if position else (f"{len(group.pods):,}", group.next)
+        pods, following = (
+            ("", "") if position else (f"{len(group.pods):,}", " ".join(style.commands.get(member.pod, ())))
+        )
         yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(following, Tone.CODE))
 
 

@@ -87,8 +87,9 @@ def interruption(interrupted: bool, known: str = "this is what was known by then
 REPLAYED = "Next: replayed, with this no pod is left without a node"
 
 
-def next_section(commands: Sequence[str], title: str = "Next") -> Page:
+def next_section(style: Style, title: str = "Next") -> Page:
     """The commands to try."""
+    commands = style.commands.get("", ())
     return section(title, *map(Command, commands)) if commands else ()
 
 

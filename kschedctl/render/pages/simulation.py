@@ -53,7 +53,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *headroom_section(report.headroom),
         *variation_section(report.variation),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
-        *next_section(report.next),
+        *next_section(style),
     )
 
 

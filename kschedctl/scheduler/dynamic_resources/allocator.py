@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import DeviceTaint, DeviceToleration
-from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.scheduler.dynamic_resources import capacity
 from kschedctl.scheduler.dynamic_resources.allocated import DeviceId, Quantities, add
 from kschedctl.scheduler.dynamic_resources.claims import ALL
@@ -49,21 +47,6 @@ class Result(NamedTuple):
 
 Allocation = tuple[tuple[Result, ...], ...]
 """The devices of each claim."""
-
-
-def taint_against(device: PooledDevice, request: Request) -> DeviceTaint | None:
-    """The first taint that keeps the device from the request."""
-    for taint in device.device.taints:
-        if taint.effect in HARD_EFFECTS and not any(_tolerates(t, taint) for t in request.tolerations):
-            return taint
-    return None
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Upstream: resourceclaim/devicetoleration.go."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
 
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
@@ -226,14 +209,24 @@ class Search:
             return False
         if have >= number:
             return self._request(at.claim, at.request + 1)
-        at_max = AT_MAX.at(self.features.release)
-        twice = have if at_max == "it is not met, and the devices that it has count twice" else 0
-        if len(self.results[at.claim]) + number - have + twice > MAX_RESULTS:
-            if at_max == "its next alternative is tried at once":
-                raise _TooManyResultsError
+        if self._would_be_too_many(at, have, number):
             return False
         if every is not None:
             return self._try(at, have, 0, *every[have])
+        return self._any_device(at, have, start)
+
+    def _would_be_too_many(self, at: At, have: int, number: int) -> bool:
+        """Whether the claim cannot hold all devices of the request. Raises _TooManyResultsError where that ends it."""
+        at_max = AT_MAX.at(self.features.release)
+        twice = have if at_max == "it is not met, and the devices that it has count twice" else 0
+        if len(self.results[at.claim]) + number - have + twice <= MAX_RESULTS:
+            return False
+        if at_max == "its next alternative is tried at once":
+            raise _TooManyResultsError
+        return True
+
+    def _any_device(self, at: At, have: int, start: int) -> bool:
+        """The first device from place ``start`` on with which all the rest is found."""
         failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
@@ -346,7 +339,7 @@ class Search:
         in_share = in_share and not EACH_SHARE.at(self.features.release)
         if device.consumes and not in_share and not self._take_counters(pool, device):
             return False
-        return not (self.features.device_taints and taint_against(device, request))
+        return not (self.features.device_taints and request.taint_against(device.device))
 
     def _constrain(self, at: At, device: PooledDevice) -> bool:
         """Whether the claim's constraints allow the device. Raises AllocationError where the request wants them all."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kschedctl.scheduler.dynamic_resources.allocator import At, Search, taint_against
+from kschedctl.scheduler.dynamic_resources.allocator import At, Search
 from kschedctl.scheduler.dynamic_resources.claims import ALL
 from kschedctl.scheduler.dynamic_resources.constraints import lookup
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory
@@ -72,7 +72,7 @@ def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: Pool
         DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),
         DeviceFault("ShortOfCounters"): any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
     }
-    taint = taint_against(device, request) if search.features.device_taints else None
+    taint = request.taint_against(device.device) if search.features.device_taints else None
     if taint:
         obstacles[DeviceFault("Tainted", str(taint))] = True
     for constraint in search.claims[at.claim].constraints:

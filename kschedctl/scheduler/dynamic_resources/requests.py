@@ -12,15 +12,18 @@ from functools import cached_property
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import (
     CapacityRequirements,
+    Device,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
     DeviceSubRequest,
+    DeviceTaint,
     DeviceToleration,
     ExactDeviceRequest,
     ResourceClaim,
 )
 from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.dynamic_resources.claims import ALL, EXACT_COUNT, key
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -84,6 +87,20 @@ class Request:
     def named_in(self, requests: tuple[str, ...]) -> bool:
         """Whether a constraint on these requests (none: on all) is about this one."""
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
+
+    def taint_against(self, device: Device) -> DeviceTaint | None:
+        """The first taint that keeps the device from it."""
+        for taint in device.taints:
+            if taint.effect in HARD_EFFECTS and not any(_tolerates(each, taint) for each in self.tolerations):
+                return taint
+        return None
+
+
+def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Upstream: resourceclaim/devicetoleration.go."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,6 @@ def test_every_command_looks_at_it(run: Run) -> None:
     )
     groups = [json.loads(text)["groups"] for text in (live, saved)]
     for group in (*groups[0], *groups[1]):
-        assert ("--demo" in group["next"]) != ("--snapshot demo.snapshot" in group["next"])
-        group.pop("next")
         for aged in (group, *group["members"]):
             aged.pop("age")  # the demo stands still
     assert groups[0] == groups[1]
