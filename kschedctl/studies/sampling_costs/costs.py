@@ -15,7 +15,7 @@ from kschedctl.reports.audit.sampling import (
     SamplingSetting,
 )
 from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.sampling import LEAST_NODES, Sampling, Terms, adaptive_percentage
+from kschedctl.scheduler.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import not_replayed
@@ -115,14 +115,17 @@ def setting_of(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     nodes = len(scheduler.view.nodes)
     adapted = configured or adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
-    terms = Terms.of(framework.profile, framework.release)
+    searches, terms = (
+        SampledFrom(0).begin(scheduler.configuration, nodes),
+        Terms.of(framework.profile, framework.release),
+    )
     return SamplingSetting(
         configured=configured,
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=Sampling(configured).wanted(nodes, terms),
-        scores=terms.scoring,
+        enough=searches.wanted(nodes, terms),
+        scores=terms.scoring or searches.extended,
     )
 
 
@@ -157,13 +160,13 @@ def headline(profiles: Sequence[SampledProfile]) -> str:
 def _told(profile: SampledProfile) -> str:
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
-    if now is None or then is None:
-        return f"percentageOfNodesToScore is {_set(setting)}; no pod fits to tell its cost by"
-    if advice.verdict == "idle":
-        if not setting.scores:
-            return "The first node that fits is taken: no plugin scores nodes"
+    if not setting.scores:
+        return "The first node that fits is taken: no plugin scores nodes"
+    if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         few = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are looked at, whatever is set: {few}"
+    if now is None or then is None:
+        return f"percentageOfNodesToScore is {_set(setting)}; no pod fits to tell its cost by"
     if advice.verdict == "keep":
         return f"Keep percentageOfNodesToScore, {_set(setting)}: it loses {now.loss:.1f} points a pod"
     if advice.verdict == "raise":

@@ -8,11 +8,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.reports.audit.sampling import SampledKind, SamplingPoint
-from kschedctl.scheduler.cycle import Cycle, run_cycle
+from kschedctl.scheduler.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.every_start.searches import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.sampling import Sampling, Terms
-from kschedctl.scheduler.scheduler import Framework
+from kschedctl.scheduler.sampling import SampledFrom, Terms
+from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.sampling_costs.kinds import PodKind
 
@@ -35,7 +35,7 @@ def measured(kind: PodKind, framework: Framework, percentages: Sequence[int], do
     curve = []
     try:
         for percentage in percentages:
-            curve.append(_point(percentage, starts, framework))
+            curve.append(_point(percentage, starts, kind.scheduler, framework))
             done(1)
     except PluginError as error:
         return replace(told, unmeasured=str(error))
@@ -45,14 +45,16 @@ def measured(kind: PodKind, framework: Framework, percentages: Sequence[int], do
 def _unmeasurable(cycle: Cycle) -> str:
     if cycle.error is not None:
         return cycle.error
+    if not len(cycle.view.nodes):
+        return NO_NODES
     if cycle.pre_filter.status.rejected:
         return ", ".join(cycle.pre_filter.status.reasons)
     return ""
 
 
-def _point(percentage: int, starts: EveryStart, framework: Framework) -> SamplingPoint:
+def _point(percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework) -> SamplingPoint:
     terms = Terms.of(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = Sampling().wanted(starts.offered, terms)
+    enough = SampledFrom(0).begin(scheduler.configuration, starts.offered).wanted(starts.offered, terms)
     return point_of(percentage, enough, starts.enough(enough))
 
 

@@ -133,6 +133,7 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
     ("found", "headline"),
     [
         (scheduler(99, 7, pod("web")), "All nodes are looked at, whatever is set: there are fewer than 100"),
+        (scheduler(99, 7), "All nodes are looked at, whatever is set: there are fewer than 100"),
         (
             scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
             "percentageOfNodesToScore is adaptive (50 %); no pod fits to tell its cost by",
@@ -146,6 +147,22 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
 )
 def test_where_there_is_nothing_to_choose(found: Scheduler, headline: str) -> None:
     assert costs(found).headline == headline
+
+
+def test_without_a_node_nothing_is_measured() -> None:
+    found = scheduler(0, 0, pod("web"))
+    asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
+    [profile] = sampling_costs(found, [asked], "named").profiles
+    assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
+
+
+def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
+    extender = {"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p", "weight": 1}
+    config = configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
+    report = costs(scheduler(300, 7, pod("web"), config=config))
+    assert report.profiles[0].setting.enough == 144
+    assert (at(report, 48).enough, at(report, 48).scored) == (144, 144)
+    assert report.undecided, "nobody asked the extender"
 
 
 def test_a_pod_that_nobody_serves() -> None:
