@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Ints
+from kschedctl.api.arrays import Ints, Rows
 
 Signs = npt.NDArray[np.int64]
 
@@ -46,6 +46,14 @@ class Delta:
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
         """(N,): by how much the number of selected pods, (T,) by info, changes on each node."""
         return self.sums(selected.astype(np.int64), nodes)
+
+    def on(self, rows: Rows) -> Delta:
+        """Those on some nodes, in order, by their numbers among these."""
+        starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
+        counts = ends - starts
+        some = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        here = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        return Delta(here, self.info[some], self.sign[some])
 
     def then(self, later: Delta) -> Delta:
         """These changes followed by others."""

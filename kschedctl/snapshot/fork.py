@@ -52,6 +52,7 @@ class Fork:
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()
         self._ahead: dict[int, Delta] = {}
+        self._promises: dict[int, int] | None = None
         self._memo: dict[Hashable, Any] = {}
 
     @classmethod
@@ -262,13 +263,14 @@ class Fork:
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
         self.nominations = rows, positions
-        self._ahead = {}
+        self._ahead, self._promises = {}, None
 
     def nominated_row(self, position: Position) -> Row:
         """The row that a pod was promised, NO_ROW for none."""
-        rows, positions = self.nominations
-        found = rows[positions == position]
-        return Row(int(found[0])) if len(found) else NO_ROW
+        if self._promises is None:
+            rows, positions = self.nominations
+            self._promises = dict(zip(positions.tolist(), rows.tolist(), strict=True))
+        return Row(self._promises.get(position, NO_ROW))
 
     def nominated_from(self, priority: int) -> Delta:
         """The pods of at least this priority that wait for the node that they were promised, as if they were there."""
@@ -280,12 +282,22 @@ class Fork:
             self._ahead[priority] = Delta.of(rows[ahead].astype(np.int32), infos[ahead], ones)
         return self._ahead[priority]
 
+    def nominated_besides(self, position: Position, priority: int) -> Delta:
+        """The same but for one of them."""
+        rows, positions = self.nominations
+        infos = self.pods.info[positions]
+        ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority) & (positions != position)
+        return Delta.of(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
+
     def nominated_against(self, info: PodInfo) -> Delta:
         """The same for a pod that must yield to all of them but itself."""
         found = self.nominated_from(info.priority)
         if not found:
             return found
         rows, positions = self.nominations
+        position = self.pods.position(info.pod.key)
+        if position is not None and same_pod(self.pods.objects[position], info.pod):
+            return self.nominated_besides(position, info.priority) if position in positions else found
         itself = [i for i, p in enumerate(positions.tolist()) if same_pod(self.pods.objects[p], info.pod)]
         if not itself:
             return found

@@ -7,8 +7,9 @@ staging/src/k8s.io/kube-scheduler/framework/types.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, from_label_selector
@@ -77,6 +78,12 @@ class PodInfo:
     def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
         self.pod, self.spec, self.options, self.number = pod, pod.spec, options, number
         self.alike = number if alike is None else alike
+
+    def of(self, pod: Pod) -> Self:
+        """The same of a pod that differs in name and status alone: what was derived already is not again."""
+        other = copy(self)
+        other.pod, other.spec = pod, pod.spec
+        return other
 
     @property
     def namespace(self) -> str:

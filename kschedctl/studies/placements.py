@@ -125,7 +125,7 @@ def _evicted(simulation: Simulation, victim: Position, outcome: Outcome) -> Evic
     fate = "Moved" if row >= 0 else "Lost" if victim in simulation.gone else "Pending"
     return EvictedPod(
         pod=pods.objects[victim].key,
-        node=names[outcome.row],
+        node=names[simulation.evicted_from[victim]],
         by=pods.objects[outcome.position].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(owner_of(pods.objects[victim])),

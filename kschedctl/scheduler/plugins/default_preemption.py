@@ -157,8 +157,10 @@ def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemp
 
 
 def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:
-    first: str = min(cycle.view.nodes.names[row] for row in best.tied.row.tolist())
-    return first
+    names = cycle.view.nodes.names
+    by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
+    rows = best.tied.row
+    return names[int(rows[by_name[rows].argmin()])]
 
 
 def _not_eligible(cycle: Cycle) -> str:

@@ -24,6 +24,7 @@ from kschedctl.scheduler.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.preemption.promises import takes_back
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
@@ -68,13 +69,6 @@ class CycleRecord:
     scheduled: Scheduled | None = None
     waiting: dict[Position, Row] = field(default_factory=dict)
     group: Any = None
-
-
-def _takes_back(outcome: PostFilterOutcome) -> bool:
-    """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
-    reports = [result.report for result in outcome.results.values()]
-    tried = any(isinstance(each, Preemption) and each.eligible for each in reports)
-    return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
 
 
 def _not_permitted(outcome: PermitOutcome) -> Failed:
@@ -263,7 +257,7 @@ class SchedulingLoop:
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
             return Row(self.view.nodes.index[names[-1]])
-        return NO_ROW if _takes_back(outcome) else None
+        return NO_ROW if takes_back(outcome) else None
 
     def _victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """The pods that preemption evicts on the row."""

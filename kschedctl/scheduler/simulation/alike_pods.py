@@ -75,7 +75,9 @@ class AlikePods:
         self.local.bring_up(self.tied)
         local = self.local.scores if self.always is None else self.local.scores + self.always
         moving = self.moving or self.fixed_scores or self.moving_scores or self.claims
-        if not (sampling or nominated or moving):
+        if not (sampling or moving):
+            if nominated:
+                local = self._yielding(local, nominated)
             fitting = int(np.count_nonzero(local >= 0))
             self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
             return self.tied, fitting
@@ -85,8 +87,7 @@ class AlikePods:
         if self.claims:
             refused |= self.claims.refused(info, nominated)
         if nominated:
-            crowded, rows = self.local.crowded(nominated, self.info.priority)
-            refused[rows] |= crowded
+            refused |= self.local.crowded(nominated, self.info.priority)
         rows = self._left(refused, sampling)
         if not len(rows):
             return rows, 0
@@ -95,6 +96,21 @@ class AlikePods:
             self.claims.add_scores(total, info, rows)
         self.tied = rows[np.flatnonzero(total == total.max())]
         return self.tied, len(rows)
+
+    def _yielding(self, local: Scores, nominated: Delta) -> Scores:
+        """The scores, without the rows on which there is no room beside the pods nominated ahead."""
+        crowded = self.local.crowded(nominated, self.info.priority)
+        return np.where(crowded, REFUSED, local) if crowded.any() else local
+
+    def settled_row(self, row: int, nominated: Delta) -> bool:
+        """Whether such a pod fits on a row for certain, also with the pods nominated ahead of it."""
+        if self.hopeless or self.moving or self.claims:
+            return False
+        self.local.bring_up(self.tied)
+        if self.local.scores[row] < 0 or (self.always is not None and self.local.scores[row] + self.always[row] < 0):
+            return False
+        here = nominated.node == row
+        return not (nominated and here.any())
 
     @property
     def before(self) -> Mapping[str, PreFilterResult]:

@@ -6,8 +6,9 @@ Pods that request the same share it, whatever else they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,13 +45,18 @@ Prepare = Callable[[PodInfo, Any, Rows], PreScoreResult]
 NOWHERE: Rows = np.empty(0, np.int64)
 
 
-class Crowded(NamedTuple):
-    """Whether a pod is refused on ``rows`` (M,) with the pods nominated there; ``seen``: how long the trail was."""
+@dataclass
+class Crowded:
+    """Where (N,) a pod is ``refused`` with the pods ``nominated`` there; ``seen``: how long the trail was.
+
+    ``promised`` (N,): the nodes for which any is; ``ahead``: of some, what is said once ever more such pods are there.
+    """
 
     nominated: Delta
-    rows: Rows
+    promised: Bools
     refused: Bools
     seen: int
+    ahead: dict[int, list[bool]] = field(default_factory=dict)
 
 
 class LocalScores:
@@ -100,21 +106,44 @@ class LocalScores:
         else:
             self._set(rows, self._compute(rows))
 
-    def crowded(self, nominated: Delta, priority: int) -> tuple[Bools, Rows]:
-        """Whether a pod of this priority is refused where pods are nominated ahead of it; the rows of these nodes."""
-        known = self._crowded.get(priority)
-        if known is None or known.nominated is not nominated or (self.view.touched[known.rows] > known.seen).any():
-            known = self._crowded[priority] = self._with_nominated(nominated)
-        return known.refused, known.rows
+    def crowded(self, nominated: Delta, priority: int) -> Bools:
+        """(N,): where a pod of this priority is refused as other pods are nominated ahead of it."""
+        known, now = self._crowded.get(priority), len(self.view.trail)
+        if known is None or known.nominated is not nominated:
+            promised = np.zeros(len(self.view.nodes), np.bool_)
+            promised[nominated.node] = True
+            known = self._crowded[priority] = Crowded(nominated, promised, np.zeros_like(promised), now)
+            rows = np.flatnonzero(promised)
+            known.refused[rows] = self._refused_beside(known.nominated.on(rows), OwnRows(self.view, rows))
+        elif known.seen != now:
+            if now - known.seen == 1:
+                self._take_in(known, *self.view.trail.latest)
+            elif len(rows := np.flatnonzero(known.promised & (self.view.touched > known.seen))):
+                known.refused[rows] = self._refused_beside(known.nominated.on(rows), OwnRows(self.view, rows))
+                known.ahead.clear()
+            known.seen = now
+        return known.refused
 
-    def _with_nominated(self, nominated: Delta) -> Crowded:
-        rows, here = np.unique(nominated.node.astype(np.int64), return_inverse=True)
-        narrow = OwnRows(self.view, rows)
-        delta = Delta(here.astype(np.int32), nominated.info, nominated.sign)
-        refused = np.zeros(len(rows), np.bool_)
+    def _take_in(self, known: Crowded, row: int, number: int, sign: int) -> None:
+        """A pod came to a node or left it: such a pod as was looked at ahead, or one that makes it another question."""
+        if not known.promised[row]:
+            return
+        came = sign > 0 and self.alike[number] == self.alike[self.number]
+        ahead = known.ahead.pop(row, []) if came else []
+        if not ahead:
+            more, rows = np.arange(AHEAD + 1), np.full(AHEAD + 1, row)
+            there = known.nominated.on(rows[:1])
+            here = np.repeat(more.astype(np.int32), len(there.node))
+            repeated = Delta(here, np.tile(there.info, AHEAD + 1), np.tile(there.sign, AHEAD + 1))
+            ahead = self._refused_beside(repeated, OwnRows(self.view, rows, more, self.number)).tolist()
+        known.refused[row], *known.ahead[row] = ahead
+
+    def _refused_beside(self, nominated: Delta, rows: OwnRows) -> Bools:
+        """(M,): whether such a pod is refused on ``rows``, each with the pods that are nominated there."""
+        refused = np.zeros(len(rows.rows), np.bool_)
         for plugin, state in self.filters:
-            refused |= union(plugin, self.info, narrow, state, delta)
-        return Crowded(nominated, rows, refused, len(self.view.trail))
+            refused |= union(plugin, self.info, rows, state, nominated)
+        return refused
 
     def _step(self, row: int) -> bool:
         """Take in such a pod that came to a node; False when that was not computed ahead."""

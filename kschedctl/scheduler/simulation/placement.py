@@ -10,6 +10,7 @@ import random
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace as renamed
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
@@ -65,14 +66,16 @@ class Placements:
 
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
-        if position in self._nominated and self._is_promised(position):
-            return self._full_cycle(framework, position)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
-        if asks(framework.extenders, info.pod):
+        row = self.view.nominated_row(position)
+        if asks(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):
             return self._full_cycle(framework, position)
         try:
             alike = self._alike_pods(framework, info, number)
-            nominated = self.view.nominated_from(info.priority) if self._nominated else NO_CHANGE
+            if row != NO_ROW:
+                still = alike.settled_row(row, self.view.nominated_besides(position, info.priority))
+                return Choice(info, row, np.array([row]), 1, {}) if still else self._full_cycle(framework, position)
+            nominated = self.view.nominated_from(info.priority) if len(self.view.nominations[0]) else NO_CHANGE
             tied, feasible = alike.rank(info, self.sampling, nominated)
             return self._pick(info, tied, feasible, alike.before)
         except PluginError:  # on a node that another plugin refuses it would not count
@@ -80,7 +83,7 @@ class Placements:
 
     def likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Equal for pods of which the same is said as things are, the names of pods and claims aside."""
-        if position in self._nominated:
+        if position in self._nominated or self.view.nominated_row(position) != NO_ROW:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         if asks(framework.extenders, info.pod):
@@ -127,17 +130,23 @@ class Placements:
         if self._asked and self._asked[:2] == (position, len(self.view.trail)):
             return self._asked[2]
         info = self.arriving(position)
-        if self._nominated:
-            info = PodInfo(self.stored(position), info.options, info.number)
+        if self._nominated or len(self.view.nominations[0]):
+            info = info.of(self._waiting(position))
         return run_cycle(framework, info, self.view, sampling)
+
+    def _waiting(self, position: Position) -> Any:
+        """The very pod, with the node that it waits for now."""
+        pod, row = self.stored(position), self.view.nominated_row(position)
+        name = "" if row == NO_ROW else self.view.nodes.names[row]
+        known = pod.status.nominated_node_name
+        if known == name or (row == NO_ROW and known not in self.view.nodes.index):
+            return pod
+        return renamed(pod, status=renamed(pod.status, nominated_node_name=name))
 
     def stored(self, position: Position) -> Any:
         """The pod as the API server holds it when it comes."""
         pod = self.view.pods.objects[position]
         return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
-
-    def _is_promised(self, position: Position) -> bool:
-        return not self.view.pods.objects[position].spec.node_name
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Of the pods that are like this one but for which claims they have."""

@@ -96,6 +96,12 @@ class QueuedPods:
         pod.timestamp = self._clock.now()
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
+    def nominated(self, position: Position, rejectors: Rejectors, victims: Iterable[Position]) -> None:
+        """The pod fits nowhere, but the victims left a node for it: it is among those that hear of that."""
+        self._queue.add_unschedulable(self._known(position), rejectors)
+        for victim in victims:
+            self._tell(DELETED, victim)
+
     def members(self, group: AnyGroupKey) -> list[Position]:
         """The pods of a group that wait; none of them is in the queue any more."""
         found = self._groups[group]
@@ -116,9 +122,11 @@ class QueuedPods:
         if not self._unjudged:
             return
         for event, about in [(ADDED, each) for each in positions] + [(DELETED, each) for each in victims]:
-            for number in self._advice.told(self._unjudged.keys(), event, about):
-                for pod in self._unjudged.pop(number):
-                    self._queue.add_unschedulable(pod, rejectors(pod.position))
+            told = self._advice.told(self._unjudged.keys(), event, about)
+            for pod in sorted((pod for number in told for pod in self._unjudged.pop(number)), key=_refused_at):
+                refused_at = pod.timestamp
+                self._queue.add_unschedulable(pod, rejectors(pod.position))
+                pod.timestamp = refused_at
 
     def after(self, position: Position, victims: Iterable[Position]) -> None:
         """The pod came to a node, and the victims left theirs; groups come back by backoff, whatever happened."""
@@ -164,6 +172,10 @@ class QueuedPods:
             self._queue.active.add(pod)
         self._unjudged = {}
         return True
+
+
+def _refused_at(pod: QueuedPod) -> int:
+    return pod.timestamp
 
 
 def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:

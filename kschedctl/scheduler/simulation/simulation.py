@@ -1,8 +1,8 @@
 """Pods through the scheduling queue, one after the other, on a copy of the cluster.
 
 Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). A pod is bound as soon as it is placed, a
-victim is gone as soon as it is preempted, and its place is taken by whoever preempted it. A pod that fits nowhere is
-tried again when the queue says so (scheduler/simulation/queued_pods.py).
+victim is gone as soon as it is preempted. Who preempted it is nominated for its node, and tried again, as is a pod that
+fits nowhere, when the queue says so (scheduler/simulation/queued_pods.py); others yield to it, but may come before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import (
-    Code,
     PluginError,
     PreFilterResult,
     ReservePlugin,
@@ -22,16 +21,17 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.permit import permit_refusal
-from kschedctl.scheduler.plugins.default_preemption import tied_candidates
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
-from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.post_filter import run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate
+from kschedctl.scheduler.preemption.promises import takes_back
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
+from kschedctl.scheduler.simulation.nominating import chosen_candidate, give_up, nominate
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
@@ -40,6 +40,7 @@ from kschedctl.snapshot.pods import AnyGroupKey
 
 SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
 NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
+NOMINATED = "Nominated"
 Progress = Callable[[int], None]
 """Told how many pods more are done with."""
 
@@ -84,6 +85,10 @@ class Simulation:
         self.interrupted = False
         self.preemption = preemption
         self.gone: set[Position] = set()
+        self.evicted_from: dict[Position, Row] = {}
+        """The pods that were preempted, and the node from which each went last."""
+        self._victims: dict[Position, tuple[Position, ...]] = {}
+        """The pods that have no node yet, and those that went for them."""
         self.retried: dict[Position, list[str]] = {}
         """The pods that were tried again, and the label of the event before each time."""
         self._failed: dict[Hashable, Rejectors | None] = {}
@@ -119,7 +124,8 @@ class Simulation:
         finally:
             self._queue = None
         done = {outcome.position for outcome in found}
-        return found + [Outcome(position, verdict) for position in self.queue(waiting) if position not in done]
+        left = [position for position in self.queue(waiting) if position not in done]
+        return found + [Outcome(position, verdict, victims=self._victims.get(position, ())) for position in left]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
@@ -146,16 +152,18 @@ class Simulation:
                 self.retried.setdefault(position, []).append(label)
             if (key := self.gangs.key(position)) is not None:
                 outcomes = self._group_outcomes(queue, key)
-            elif (single := self._attempt_alone(position)) is not None:
-                outcomes = [single]
-            else:
+            elif (single := self._attempt_alone(position)) is None:
                 queue.refused(position)
                 continue
+            elif single.verdict == NOMINATED:
+                continue
+            else:
+                outcomes = [single]
             found += outcomes
             progress(len(outcomes))
             for outcome in outcomes if queue.tried else ():
                 if outcome.row >= 0:
-                    queue.after(outcome.position, outcome.victims)
+                    queue.after(outcome.position, () if key is None else outcome.victims)
 
     def _group_outcomes(self, queue: QueuedPods, key: AnyGroupKey) -> list[Outcome]:
         """The pods of a group that wait, tried together; those that wait on come back when something moved."""
@@ -245,8 +253,7 @@ class Simulation:
         if attempt.placed:
             if self._queue:
                 self._queue.before((), attempt.victims, self.rejectors)
-            self.preempted = True
-            self.evict(attempt.victims)
+            self._make_room(attempt.victims)
             for position, member in attempt.placed.items():
                 self.bind(position, member.row)
         return attempt
@@ -264,7 +271,14 @@ class Simulation:
             like_others = info is self.placements.incoming(int(pods.info[position]))
             pod = pods.objects[position] if like_others else info.pod
             reserve(plugins, info, pod, self.view, row, before=before)
+        give_up(self.view, position)
         self.view.assume(position, row)
+
+    def _make_room(self, victims: Sequence[Position]) -> None:
+        """Who is preempted goes at once."""
+        self.preempted = True
+        self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
+        self.evict(victims)
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
@@ -320,7 +334,8 @@ class Simulation:
         if self._queue and self._queue.tried:
             self._queue.before((position,), (), self.rejectors)
         self.bind(position, choice.row, choice.before)
-        return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+        victims = self._victims.pop(position, ())
+        return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims)
 
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
@@ -328,32 +343,35 @@ class Simulation:
         if not self.preemption or info.spec.preemption_policy == "Never" or info.priority <= self._lowest_priority:
             return None
         if not self._any_below(info.priority):
+            give_up(self.view, position)
             return None
         cycle = self.placements.cycle(framework, position)
-        candidate = self._candidate(run_post_filter(cycle))
+        outcome = run_post_filter(cycle)
+        candidate = chosen_candidate(outcome, self.placements.random)
         if candidate is None:
             self._failures[self._likeness(position)] = rejectors_of(cycle)
+            if takes_back(outcome):
+                give_up(self.view, position)
             return None
         if self._queue:
-            self._queue.before((position,), candidate.victims, self.rejectors)
-        self.preempted = True
-        self.evict(candidate.victims)
+            return self._nominated(self._queue, position, candidate, rejectors_of(cycle))
+        self._make_room(candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+
+    def _nominated(self, queue: QueuedPods, position: Position, candidate: Candidate, rejectors: Rejectors) -> Outcome:
+        """The pod waits for the node on which room is made for it; upstream's prepareCandidate."""
+        queue.before((), candidate.victims, self.rejectors)
+        self._make_room(candidate.victims)
+        nominate(self.view, position, candidate.row)
+        self._victims[position] = (*self._victims.get(position, ()), *candidate.victims)
+        queue.nominated(position, rejectors, candidate.victims)
+        return Outcome(position, NOMINATED)
 
     def _any_below(self, priority: int) -> bool:
         """Whether some pod of lower priority has a node."""
         pods = self.view.pods
         return bool(((pods.priority[pods.info] < priority) & (self.view.node >= 0)).any())
-
-    def _candidate(self, outcome: PostFilterOutcome) -> Candidate | None:
-        """One of the equally good candidates, by the seed."""
-        if outcome.status.code is not Code.SUCCESS:
-            return None
-        for result in outcome.results.values():
-            if tied := tied_candidates(result):
-                return tied[self.placements.random.randrange(len(tied))] if len(tied) > 1 else tied[0]
-        return None
 
     def message(self, position: Position) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""
