@@ -151,7 +151,7 @@ class Instance:
     def come(self, pod: int) -> None:
         """A pod for this instance to place."""
         self.queue.append(pod)
-        self._wake()
+        self.wake()
 
     def bound(self, node: int) -> None:
         """A pod that the cache does not hold is seen on a node, or assumed there."""
@@ -164,9 +164,10 @@ class Instance:
     def gone(self, node: int) -> None:
         """A pod is seen to have left a node."""
         self.known[node] -= 1
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Look again whether there is room."""
         if self._idle is not None:
             self._idle.succeed()
             self._idle = None
@@ -240,8 +241,8 @@ class Model:
         if lag > self.ttl:
             self.result.expired += 1
             self._at(self.ttl, instance.expire, node)
-            if fits:
-                self._at(lag, instance.bound, node)
+            told = (instance.bound, node) if fits else (instance.wake,)
+            self._at(lag, *told)
         elif not fits:
             self._at(lag, instance.gone, node)
 
