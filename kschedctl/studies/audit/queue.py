@@ -29,7 +29,7 @@ from kschedctl.studies.waking.wake_ups import wake_ups_of
 from kschedctl.studies.waking.wakes import Refused, leaning
 
 QUEUES = {
-    "unknown": "that fit (queue not known)",
+    "unknown": "fitting (queue not known)",
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
     "unschedulable": "unschedulable",
