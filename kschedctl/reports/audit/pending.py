@@ -45,10 +45,10 @@ class LastWords(Document, frozen=True, kw_only=True):
 class WaitingPods(Document, frozen=True, kw_only=True):
     """Pods that wait for the same ``reason``, the oldest first; ``age`` is that of the oldest, empty if not known.
 
-    ``cause``: stuck, error, unserved, gang, unschedulable, preemption, backoff, gated, elsewhere (another scheduler has
-    it), crowded (it fits, but not beside the pods that are tried before it) or turn (it fits, and has only just come).
-    ``example``: what is true of the first
-    one in a line; ``last_said``: what the scheduler told of that one. ``gates``, ``victims``: who is waited for.
+    ``cause``: stuck, error, unserved, gang, unschedulable, preemption, permit (it fits, and a plugin lets it wait
+    before it is bound), backoff, gated, elsewhere (another scheduler has it), crowded (it fits, but not beside the pods
+    that are tried before it) or turn (it fits, and has only just come). ``example``: what is true of the first one in a
+    line; ``last_said``: what the scheduler told of that one. ``gates``, ``victims``: who is waited for.
     """
 
     cause: str

@@ -10,11 +10,11 @@ from kschedctl.reports.wakes import PodBetween, RejectorReport
 class PodsInQueue(Document, frozen=True, kw_only=True):
     """Pods in the same ``queue``, refused by the same plugins, those that wait longest first.
 
-    ``queue``: activeQ, backoffQ, unschedulable, gated, none (no scheduler that is known has it) or unknown (it fits now
-    and was refused before: whether anything woke it since then is not known). ``since``: when the first was put there
-    at the latest, as far as that is known, ``age`` how long ago; ``wakes``: what gets it out. ``attempts``: how often
-    one of them was refused at least, 0 where that is not known; ``backs_off_until``: when the last of them is tried
-    again at the latest, empty where that is not known.
+    ``queue``: activeQ, backoffQ, unschedulable, permit (in none: it waits before it is bound), gated, none (no
+    scheduler that is known has it) or unknown (it fits now and was refused before: whether anything woke it since then
+    is not known). ``since``: when the first was put there at the latest, as far as that is known, ``age`` how long ago;
+    ``wakes``: what gets it out. ``attempts``: how often one of them was refused at least, 0 where that is not known;
+    ``backs_off_until``: when the last of them is tried again at the latest, empty where that is not known.
     """
 
     queue: str

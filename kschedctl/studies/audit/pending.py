@@ -23,6 +23,7 @@ CAUSES = {
     "gang": "of gangs",
     "unschedulable": "unschedulable",
     "preemption": "waiting for preemption",
+    "permit": "waiting at Permit",
     "gated": "gated",
     "elsewhere": "of other schedulers",
     "crowded": "behind others",

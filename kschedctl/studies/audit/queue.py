@@ -33,6 +33,7 @@ QUEUES = {
     "activeQ": "to be tried next",
     "backoffQ": "backing off",
     "unschedulable": "unschedulable",
+    "permit": "waiting at Permit",
     "gated": "gated",
     "none": "in no queue of this scheduler",
 }
@@ -114,6 +115,8 @@ def _queue(waiting: WaitingPod, refused: Refused) -> str:
         return "gated"
     if refused.attempt.rejectors.all or waiting.cause == "gang":
         return "unschedulable"
+    if waiting.cause == "permit":
+        return "permit"
     if waiting.cause in ("error", "backoff"):
         return "backoffQ"
     return "unknown" if was_refused(waiting.pod) else "activeQ"
@@ -156,6 +159,8 @@ def _back_off_ends(group: Sequence[InQueue], ground: Ground) -> str:
 def _why(first: InQueue, found: WakeUps | None) -> str:
     if first.queue == "unknown":
         return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
+    if first.queue == "permit":
+        return f"may hold a node, and waits there before it is bound: {first.waiting.reason}"
     if first.queue == "activeQ":
         return "fits now, and was not tried yet"
     return found.headline if found else first.waiting.reason

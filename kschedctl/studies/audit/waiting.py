@@ -18,7 +18,7 @@ from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.last_words import last_words, other_schedulers, untried_seconds
 from kschedctl.studies.why.group_headline import told_of_group
-from kschedctl.studies.why.headline import shared_cause
+from kschedctl.studies.why.headline import WAIT, shared_cause
 
 DEFAULT_GRACE_SECONDS = 30
 FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
@@ -55,6 +55,8 @@ def _in_turn(ground: Ground) -> Mapping[str, str]:
 
 def _waiting(pod: Pod, report: Explanation, ground: Ground, nodes: Mapping[str, str]) -> WaitingPod:
     said = last_words(pod, ground)
+    if permits := [", ".join(each.reasons) for each in report.permit.values() if each.code == WAIT]:
+        return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
     if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
         return WaitingPod(pod, *_fitting(pod, said, ground, nodes), report, nodes.get(pod.key, ""), said)
     return WaitingPod(pod, *_refused(pod, report, ground), report, "", said)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from small import Json, node, pod, replica
 
 import kschedctl
 from kschedctl.reports.audit.pending import PendingSection
+from kschedctl.reports.explanation import FirstFailReport
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.pending import pending_section
+from kschedctl.studies.audit.queue import queue_section
 
 NOW = "2026-05-06T09:12:00Z"
 LONG_AGO, LATELY, JUST_NOW = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-06T09:11:30Z"
@@ -217,6 +220,19 @@ def test_a_gang_that_is_not_complete() -> None:
     found = section(node("n1"), group, pod("one", **GANG), feature_gates=gates)
     assert causes(found) == {"gang": ("d/one",)}
     assert "has 1 of the 2 pods that it needs" in found.findings[0].message
+
+
+def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
+    ground = Ground(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
+    (alike,) = ground.replay
+    waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
+    vars(ground)["replay"] = (alike._replace(explanation=waits),)
+    found = pending_section(ground)
+    assert ([(each.cause, each.reason) for each in found.waiting], found.state) == (
+        [("permit", "for two more")],
+        "sound",
+    )
+    assert [each.queue for each in queue_section(ground).queued] == ["permit"]
 
 
 def test_other_pods_may_wait_where_pods_were_not_read() -> None:
