@@ -19,14 +19,14 @@ from kschedctl.reports.findings import Findings
 AnySection = (
     PendingSection
     | QueueSection
-    | RacesSection
     | PlacedSection
-    | LeaderSection
+    | RacesSection
     | LatencySection
     | SamplingSection
+    | LeaderSection
     | PrioritiesSection
-    | PackingSection
     | TopologySection
+    | PackingSection
 )
 """The sections that an audit may have, told apart by their ``name``: a union of them."""
 

@@ -27,14 +27,14 @@ from kschedctl.studies.audit.topology import topology_section
 SECTIONS: Mapping[str, Callable[[Ground], AnySection]] = {
     "pending": pending_section,
     "queue": queue_section,
-    "races": races_section,
     "placed": placed_section,
-    "leader": leader_section,
+    "races": races_section,
     "latency": latency_section,
-    "priorities": priorities_section,
-    "packing": packing_section,
     "sampling": sampling_section,
+    "leader": leader_section,
+    "priorities": priorities_section,
     "topology": topology_section,
+    "packing": packing_section,
 }
 NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),
@@ -89,7 +89,7 @@ def _gravity(section: AnySection) -> tuple[int, ...]:
 
 
 def _counts(section: AnySection) -> str:
-    counts = ((severity, _count(section, severity)) for severity in LEVELS)
+    counts = ((severity, _count(section, severity)) for severity in LEVELS[:-1])  # notes leave it sound
     return ", ".join(f"{number:,} {severity}{'s' * (number != 1)}" for severity, number in counts if number)
 
 

@@ -39,13 +39,13 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
     "pending": pending_blocks,
     "queue": queue_blocks,
     "placed": placed_blocks,
-    "leader": leader_blocks,
-    "latency": latency_blocks,
-    "priorities": priorities_blocks,
-    "packing": packing_blocks,
-    "sampling": sampling_blocks,
     "races": races_blocks,
+    "latency": latency_blocks,
+    "sampling": sampling_blocks,
+    "leader": leader_blocks,
+    "priorities": priorities_blocks,
     "topology": topology_blocks,
+    "packing": packing_blocks,
 }
 """The name of a section -> what makes the blocks of its own."""
 FOUND_IN_BRIEF = 3
