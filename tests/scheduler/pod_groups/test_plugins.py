@@ -21,9 +21,10 @@ from kschedctl.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
 from kschedctl.scheduler.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
-from kschedctl.scheduler.pod_groups.state import find_pod_group
+from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import group_key
 from kschedctl.snapshot.snapshot import Settings
 
 NODE = {"kind": "Node", "metadata": {"name": "n"}}
@@ -43,6 +44,25 @@ def told(status: Status) -> Json:
     return {"code": str(status.code), "reasons": list(status.reasons)}
 
 
+def others(info: PodInfo, view: Fork, code: str) -> Json:
+    """The pods of the gang that are tried now, as this one waits for them, or that wait no longer."""
+    key = group_key(info.pod)
+    group = None if key is None else find_pod_group(view, key)
+    if key is None or group is None or group.spec.scheduling_policy.gang is None:
+        return {"activatedPods": [], "allowedPods": None}
+    state = state_of(view, key)
+    waiting = code == Code.WAIT
+    assumed = [p for p in state.scheduled.tolist() if not view.pods.objects[p].spec.node_name]
+    return {
+        "activatedPods": names(view, state.unscheduled.tolist() if waiting else []),
+        "allowedPods": None if waiting else names(view, assumed),
+    }
+
+
+def names(view: Fork, positions: list[int]) -> list[str]:
+    return sorted(view.pods.objects[position].metadata.name for position in positions)
+
+
 @cases("gangscheduling", "gangflow")
 def test_gang(case: Json) -> None:
     pod = case["pod"]
@@ -53,6 +73,7 @@ def test_gang(case: Json) -> None:
         assume(view, [f"ns1/{name}" for name in case["podsWaitingOnPermit"]])
         assume(view, [info.pod.key])
         found["permit"] = told(plugin.permit(info, view, 0))
+        found |= others(info, view, found["permit"]["code"])
     assert found == {key: case["want"][key] for key in found}
 
 
