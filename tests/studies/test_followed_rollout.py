@@ -100,3 +100,34 @@ def test_in_large_clusters_a_part_of_the_nodes_decides() -> None:
         )
     }
     assert outcomes == {("n120", None): "BestOfAPart", ("n120", 60): "AsReplayed", ("n050", 60): "NotLookedAt"}
+
+
+def test_a_volume_that_was_attached_for_the_pod_counts_with_it() -> None:
+    """To NodeVolumeLimits it would be there beside the pod's own, and the node takes only one."""
+    meta, created = {"name": "v"}, {"creationTimestamp": "1970-01-01T00:00:02Z"}
+    driver = {"name": "d.example", "nodeID": "n1", "allocatable": {"count": 1}}
+    csi = {"driver": "d.example", "volumeHandle": "v"}
+    spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "csi": csi}
+    claim = {"metadata": {"name": "c", "namespace": "d"}, "spec": {"volumeName": "v", "accessModes": ["ReadWriteOnce"]}}
+    attached = {"attacher": "d.example", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    objects = [
+        node("n1"),
+        pod("a", "n1", volumes=volumes),
+        {"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [driver]}},
+        {"kind": "PersistentVolume", "metadata": meta, "spec": {**spec, "claimRef": {"namespace": "d", "name": "c"}}},
+        {"kind": "PersistentVolumeClaim", **claim, "status": {"phase": "Bound"}},
+        {"kind": "VolumeAttachment", "metadata": {"name": "va", **created}, "spec": attached},
+    ]
+    objects[4]["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    assert one(followed(objects, placed("a", "n1", 2.5))).outcome == "AsReplayed"
+    assert one(followed(objects, placed("a", "n1", 3.5))).plugin == "NodeVolumeLimits"
+
+
+def test_a_pod_that_came_later_was_promised_nothing_yet() -> None:
+    waiting = pod("urgent", cpu="3", priority=9)
+    waiting["metadata"]["creationTimestamp"] = "1970-01-01T00:00:05Z"
+    waiting["status"] = {"nominatedNodeName": "n1"}
+    objects = [node("n1"), waiting, pod("a", "n1", "2"), pod("b", "n1", "2")]
+    report = followed(objects, placed("a", "n1", 4), placed("b", "n1", 6))
+    assert [each.outcome for each in report.placements] == ["AsReplayed", "NotFeasible"]

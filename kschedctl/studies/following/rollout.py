@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace as changed
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,8 @@ from kschedctl.studies.simulate import prepare
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
 
 Done = Callable[[int], None]
+SECOND = 1_000_000_000
+"""Objects tell when they were created in whole seconds."""
 ABREAST, MOST_ABREAST = 100_000_000, 16
 """Nanoseconds within which events say nothing about the order in which pods were tried: each is written when a binding
 is done, and these go on side by side. Not more than so many are tried in another order."""
@@ -73,6 +76,7 @@ def follow_rollout(
     InputError, ConfigurationError.
     """
     manifests = list(manifests)
+    cluster, attached = _before_attaching(cluster, placements)
     scene = prepare(cluster, manifests) if manifests else None
     made = scene.workloads if scene else {}
     scheduler = Scheduler(scene.cluster if scene else cluster, call_extender)
@@ -85,7 +89,28 @@ def follow_rollout(
             done(1)
     except KeyboardInterrupt:
         interrupted = True
-    return _report(followed, found, (*(scene.assumed if scene else ()), *followed.notes), interrupted, sampling)
+    notes = (*(scene.assumed if scene else ()), *attached, *followed.notes)
+    return _report(followed, found, notes, interrupted, sampling)
+
+
+def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
+    """The cluster without the volumes that were attached for pods which had come to their nodes, and a note of it.
+
+    Each counts with its pod from then on; to NodeVolumeLimits an attached volume is there beside that of the pod.
+    """
+    if not placements:
+        return cluster, ()
+    first = placements[0].nanoseconds // SECOND * SECOND
+    kept = tuple(va for va in cluster.volume_attachments if _created(va.metadata.creation_timestamp) < first)
+    later = len(cluster.volume_attachments) - len(kept)
+    if not later:
+        return cluster, ()
+    note = f"VolumeAttachments that are no older than the events are left out: {later:,}; volumes count with their pods"
+    return changed(cluster, volume_attachments=kept), (note,)
+
+
+def _created(timestamp: str | None) -> int:
+    return nanoseconds(timestamp) if timestamp else 0
 
 
 def _report(
@@ -129,6 +154,9 @@ class _Followed:
         named = [index[pod] for pod in dict.fromkeys(each.pod for each in placements) if pod in index]
         self._later = self._created_later(placements, set(named))
         following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
+        self._promised = self._promised_later(placements)
+        for _, position, _ in self._promised:
+            self.view.nominate(position, NO_ROW)
 
     def _created_later(
         self, placements: Sequence[RealPlacement], named: set[Position]
@@ -146,6 +174,16 @@ class _Followed:
             self.notes.append(f"{len(found):,} running pods without an event are there from when they were created")
         return sorted(found, reverse=True)
 
+    def _promised_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
+        """The pods that wait for a node and were created after the first placement, the latest first."""
+        first = placements[0].nanoseconds if placements else 0
+        promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
+        created = [(self._created(position), Position(position), Row(row)) for row, position in promised]
+        return sorted((each for each in created if each[0] > first), reverse=True)
+
+    def _created(self, position: int) -> int:
+        return _created(self.view.pods.objects[position].metadata.creation_timestamp)
+
     def steps(self) -> Iterator[FollowedPlacement]:
         """Try each pod, say what the replay makes of where it went, and put it there."""
         for number, placement in enumerate(self.placements):
@@ -155,6 +193,9 @@ class _Followed:
         while self._later and self._later[-1][0] <= placement.nanoseconds:
             _, other, row = self._later.pop()
             self.view.assume(other, row)
+        while self._promised and self._promised[-1][0] <= placement.nanoseconds:
+            _, other, row = self._promised.pop()
+            self.view.nominate(other, row)
         position = self._position(placement.pod)
         if position is None:
             return _told(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
