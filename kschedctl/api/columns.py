@@ -86,6 +86,9 @@ def _as_text(seconds: int) -> str:
 
 def texts_column(values: Iterable[str]) -> Texts:
     """Texts of which many are the same."""
+    values = list(values)
+    if len(distinct := set(values)) == 1:  # such as no text at all
+        return Texts(np.zeros(len(values), np.int32), tuple(distinct))
     known: dict[str, int] = {}
     codes = [known.setdefault(value, len(known)) for value in values]
     return Texts(np.array(codes, np.int32), tuple(known))

@@ -36,6 +36,9 @@ _STATUS = ("conditions",)
 _OWN = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time", "message"})
 """The fields in which pods of one template differ."""
 _TIME = re.compile(rb'TransitionTime"\s*:\s*"([^"\\]*)"')
+_encode = msgspec.msgpack.Encoder().encode
+_ONE_FIELD = 0x81
+"""How msgpack begins a map with one key: to encode a small struct is faster than to compare it with another one."""
 _NO_TIME = b'TransitionTime" : null'
 """In the place of a time: nobody prints it so where there was none."""
 
@@ -94,7 +97,6 @@ class PodItems:
 
     def __init__(self, builder: PodTableBuilder) -> None:
         self._builder = builder
-        self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[Key, tuple[int, _Told]] = {}
         self._told: dict[bytes, _Told] = {}
         self._texts: dict[bytes, bytes] = {}
@@ -108,34 +110,51 @@ class PodItems:
 
         Raises InputError for a missing name and for quantities that are none, msgspec.ValidationError.
         """
-        found: list[tuple[int, _Told]] = []
-        pieces: list[list[bytes]] = []
+        template: list[int] = []
+        scheduled: list[str] = []
+        rare: list[tuple[int, Any, _Told, list[bytes]]] = []
         for index, item in enumerate(items):
             if where is not None and not (item.metadata.name or item.metadata.generate_name):
                 raise where(index).error("required", "metadata.name")
-            parts = _TIME.split(bytes(item.status.conditions))
-            key = self._key(item.metadata, item.spec, item.status, _NO_TIME.join(parts[::2]))
-            pieces.append(parts)
-            found.append(self._known.get(key) or self._new(item, key, len(parts), where and partial(where, index)))
+            status = item.status
+            pieces = _TIME.split(bytes(status.conditions))
+            key = self._key(item.metadata, item.spec, status, _NO_TIME.join(pieces[::2]))
+            number, told = self._known.get(key) or self._new(item, key, len(pieces), where and partial(where, index))
+            template.append(number)
+            scheduled.append(pieces[told.scheduled].decode() if told.scheduled else "")
+            if told.disrupted or told.refusal or status.message:
+                rare.append((index, status, told, pieces))
+        return self._rows(items, template, scheduled, rare)
+
+    def _rows(
+        self,
+        items: Sequence[Any],
+        template: list[int],
+        scheduled: list[str],
+        rare: list[tuple[int, Any, _Told, list[bytes]]],
+    ) -> PodRows:
+        """``rare``: what few pods have, by their places."""
+        disrupted, message, refusal = ([""] * len(items) for _ in range(3))
+        for index, status, told, pieces in rare:
+            disrupted[index] = pieces[told.disrupted].decode() if told.disrupted else ""
+            message[index], refusal[index] = status.message[:MOST_CHARACTERS], told.refusal
         metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
-        told = [each for _, each in found]
         texts = [  # in the order of OwnTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
             [meta.creation_timestamp or "" for meta in metas],
             [item.status.start_time or "" for item in items],
-            [_at(each.scheduled, parts) for each, parts in zip(told, pieces, strict=True)],
-            [_at(each.disrupted, parts) for each, parts in zip(told, pieces, strict=True)],
-            [item.status.message[:MOST_CHARACTERS] for item in items],
-            [each.refusal for each in told],
+            scheduled,
+            disrupted,
+            message,
+            refusal,
         ]
-        keys = [(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas]
-        return PodRows(keys, [number for number, _ in found], texts)
+        return PodRows([(namespace(meta.namespace, meta.namespace), meta.name) for meta in metas], template, texts)
 
     def _key(self, meta: Any, spec: Any, status: Any, conditions: bytes) -> Key:
         """Equal for pods of one template."""
         return (
-            self._encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
+            _encode((_meta_decoded(meta), _spec_decoded(spec), _volumes(spec), _status_decoded(status))),
             b",".join(_meta_json(meta)),
             b",".join(_spec_json(spec)),
             conditions,
@@ -176,13 +195,9 @@ class PodItems:
         return self._parts[key]
 
 
-def _at(place: int, pieces: Sequence[bytes]) -> str:
-    return pieces[place].decode() if place else ""
-
-
 def _volumes(spec: Any) -> list[Volume]:
-    """Those that are more than a name."""
-    return [volume for volume in spec.volumes if volume != Volume(volume.name)]
+    """Those that are more than a name. A volume without one is kept as it is."""
+    return [volume for volume in spec.volumes if _encode(volume)[0] != _ONE_FIELD or not volume.name]
 
 
 def _common(item: Any) -> Pod:
