@@ -6,7 +6,7 @@ volcano-sh/volcano, pkg/controller/jobs/pod of kubernetes-sigs/kueue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -43,15 +43,15 @@ class GangKey(NamedTuple):
     name: str
 
 
-def gangs_of(pod: Pod) -> Iterator[GangKey]:
+def gangs_of(pod: Pod) -> tuple[GangKey, ...]:
     """The gangs that a pod says that it is of; of those of several projects first who holds it back the earliest."""
     meta = pod.metadata
-    names = {
-        GangProject.VOLCANO: meta.annotations.group_name,
-        GangProject.KUEUE: meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name,
-        GangProject.COSCHEDULING: meta.labels.get(COSCHEDULING_LABEL),
-    }
-    return (GangKey(project, meta.namespace, name) for project, name in names.items() if name)
+    volcano, coscheduling = meta.annotations.group_name, meta.labels.get(COSCHEDULING_LABEL)
+    kueue = meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name
+    if not (volcano or kueue or coscheduling):  # as nearly all pods
+        return ()
+    names = {GangProject.VOLCANO: volcano, GangProject.KUEUE: kueue, GangProject.COSCHEDULING: coscheduling}
+    return tuple(GangKey(project, meta.namespace, name) for project, name in names.items() if name)
 
 
 def coscheduling_gang(pod: Pod) -> GangKey | None:

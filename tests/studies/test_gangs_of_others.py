@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import validate
 
 import kschedctl
+from kschedctl.cli.main import main
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.schema import schema_of
+from kschedctl.studies.simulate import simulate
 
 Json = dict[str, Any]
 VOLCANO, COSCHEDULING = "scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1"
@@ -297,3 +300,61 @@ def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
     report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == []
     assert report["headline"] == "its gang train needs a node for 2 pods at once, and 1 fit"
+
+
+def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
+    """Their pods are placed one by one, so that each got half of what there is."""
+    gangs = []
+    for name in ("one", "two"):
+        for number, on in enumerate(("n1", "")):
+            made = of_kueue(f"{name}-{number}", "2", schedulingGates=[], **({"nodeName": on} if on else {}))
+            made["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
+            gangs.append(made)
+    report = explain(*gangs, pod("taken", nodeName="n2"), pod="ml/one-1")
+    assert report["podGroup"]["deadlockedWith"] == ["ml/two"]
+    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang one hold nodes")
+
+
+# -- simulations, commands --------------------------------------------------------------------------------------------
+
+
+def unnamed(document: Json) -> Json:
+    """As somebody writes it."""
+    return {**document, "metadata": {key: value for key, value in document["metadata"].items() if key != "uid"}}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_gang_that_does_not_fit_ends_a_simulation(own: bool) -> None:
+    """Of Kubernetes' own groups, and of Coscheduling's: what is tried and taken back moves nothing."""
+    if own:
+        pods = [pod(name, schedulingGroup={"podGroupName": "train"}) for name in "abcd"]
+        spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
+        described = {**group("scheduling.k8s.io/v1alpha2", 4), "spec": spec}
+        settings: Json = {"feature_gates": {"GenericWorkload": True, "GangScheduling": True}}
+    else:
+        pods, described = [of_coscheduling(name) for name in "abcd"], group(COSCHEDULING, 4)
+        settings = {"config": CONFIG, "other_builds": True}
+    cluster = kschedctl.Cluster.from_objects(NODES, **settings)
+    report = simulate(cluster, [described, *map(unnamed, pods)])
+    assert (report.unplaced, report.placed) == (4, 0)
+
+
+def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    objects = [*NODES, *(of_volcano(name, "worker") for name in "abcd"), leaving(of_volcano("e"))]
+    objects.append(group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
+    items = [{"apiVersion": "v1", **each} for each in objects]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["explain", "ml/a", "-f", str(file)]) == 1
+    page = capsys.readouterr().out
+    first = page.splitlines()[0]
+    assert first == "ml/a NotResponsible: its gang train has 4 of the 5 pods that Volcano waits for"
+    assert len(first) <= 80
+    words = " ".join(page.split())
+    assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 are missing" in words
+    told = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, of 4 at the least; queue research"
+    assert told in words
+    assert "Terminating" in page
+    assert "Remedies" not in page
+    assert main(["explain", "-A", "-f", str(file)]) == 1
+    assert "its gang train has 4 of the 5 pods that Volcano waits for" in " ".join(capsys.readouterr().out.split())

@@ -20,6 +20,8 @@ from kschedctl.scheduler.pod_groups.submission import MemberFailure
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
+SHOWN = 20
+"""Characters of a text that is no number."""
 GangObject = CoschedulingPodGroup | VolcanoPodGroup
 
 
@@ -123,10 +125,10 @@ def _total_count(view: Fork, key: GangKey) -> GangTerms:
     counts = {text: number for text in said if (number := _atoi(text)) is not None and number > 0}
     wrong = next((text for text in said if text not in counts), None)
     if wrong is not None or not said:
-        what = f'"{wrong}"' if wrong else "nothing"
+        what = f'"{wrong[:SHOWN]}"' if wrong else "nothing"
         return GangTerms(None, problem=f"its pods say {what} in annotation {KUEUE_TOTAL_COUNT}")
     if len(set(counts.values())) > 1:
-        differing = " and ".join(sorted(said))
+        differing = f"{min(counts.values())} and {max(counts.values())}"
         return GangTerms(None, problem=f"its pods say {differing} in annotation {KUEUE_TOTAL_COUNT}")
     total = next(iter(counts.values()))
     fast = any(view.pods.objects[each].metadata.annotations.pod_group_fast_admission == "true" for each in positions)

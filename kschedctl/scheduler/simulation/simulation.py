@@ -117,7 +117,7 @@ class Simulation:
         verdict = UNSCHEDULABLE
         try:
             groups = self._by_group(self.queue(waiting))
-            self._queue = QueuedPods(self.scheduler, self.placements, waiting, groups, lambda: self._moves)
+            self._queue = QueuedPods(self.scheduler, self.placements, waiting, groups, lambda: self.moves)
             self._work_off(self._queue, found, progress or _nobody)
         except KeyboardInterrupt:
             self.interrupted, verdict = True, NOT_TRIED
@@ -189,7 +189,7 @@ class Simulation:
         return self._failed
 
     @property
-    def _moves(self) -> int:
+    def moves(self) -> int:
         """How often a pod came or went for good."""
         return len(self.view.trail) - self.gangs.taken_back
 

@@ -20,6 +20,7 @@ from kschedctl.api.resource_names import (
 DOMAINS = {
     "kubernetes.io": "Kubernetes: hostname, topology, node conditions as taints, what controllers set",
     "k8s.io": "Kubernetes and its projects",
+    "x-k8s.io": "projects of Kubernetes: scheduling.x-k8s.io/pod-group, kueue.x-k8s.io/pod-group-name",
     "amazonaws.com": "AWS: eks, vpc",
     "amazon.com": "AWS: aws.amazon.com/neuron",
     "aws.com": "AWS: topology.ebs.csi.aws.com/zone, by which volumes are placed",

@@ -159,7 +159,7 @@ def roll_out(
     view, moving = simulation.view, True
     try:
         while moving and not simulation.interrupted:
-            before = len(view.trail)
+            before = simulation.moves
             coming = {position: rollout for rollout in rollouts for position in rollout.advance()}
             owners |= coming
             waiting |= dict.fromkeys(coming)
@@ -170,7 +170,7 @@ def roll_out(
                 if owner := owners[position]:
                     owner.take(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
-            moving = bool(coming) or len(view.trail) > before
+            moving = bool(coming) or simulation.moves > before
         return [*simulation.explained(found.values()), *_not_created(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True

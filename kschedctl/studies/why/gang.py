@@ -82,7 +82,7 @@ def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
 
     None for a pod that is of no gang of another project.
     """
-    key = next(gangs_of(pod), None)
+    key = next(iter(gangs_of(pod)), None)
     if key is None:
         return None
     if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about

@@ -118,6 +118,7 @@ def test_pseudonyms_stay_the_same_on_both_sides() -> None:
     made = anonymized(Cluster.from_objects([*GROUPS, *PODS])).cluster
     named = {each.metadata.name for each in (*made.coscheduling_pod_groups, *made.volcano_pod_groups)}
     gangs = [key for each in made.pods for key in gangs_of(each)]
+    assert [key.project for key in gangs] == [WANTED[name] for name in "abc"]
     assert {key.name for key in gangs} == named
     assert "train" not in named
     assert {key.namespace for key in gangs} == {made.volcano_pod_groups[0].metadata.namespace}
