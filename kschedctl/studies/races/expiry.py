@@ -1,9 +1,9 @@
 """When a scheduler takes an assumed pod for gone of which it heard nothing since its binding was answered.
 
 Upstream: durationToExpireAssumedPod in pkg/scheduler/scheduler.go, and finishBinding and cleanupAssumedPods in
-pkg/scheduler/backend/cache/cache.go (v1.35). It was 30 s up to 1.22 (2 minutes in its last patches), 15 minutes in
-1.23 and 1.24, and is 0, which means never, since 1.25 (kubernetes/kubernetes#106361, #106412); 1.36 knows of no expiry
-any more (#136204).
+pkg/scheduler/backend/cache/cache.go (v1.35). It was 30 s up to the first patches of 1.22, then 2 minutes (#106412), 15
+minutes in 1.24, and is 0, which means never, since 1.25 (kubernetes/kubernetes#106361); 1.36 knows of no expiry any
+more (#136204).
 """
 
 from __future__ import annotations
