@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Ints, Rows, Scores
+from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
+from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.scheduler.topology_spread.constraints import SpreadConstraint, SpreadSettings
-from kschedctl.scheduler.topology_spread.scoring import labelled_nodes, normalized, raw_scores, with_unlabelled
+from kschedctl.scheduler.topology_spread.scoring import counted, labelled_nodes, normalized, points
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-@dataclass(frozen=True)
 class SpreadAmong:
-    """The scores of one pod."""
+    """The scores of one pod. ``counted`` (N,): the nodes that count; the others score 0 and are in no domain."""
 
-    constraints: Sequence[SpreadConstraint]
-    settings: SpreadSettings
-    info: PodInfo
-    view: Fork
-
-    @property
-    def counted(self) -> Bools:
-        """(N,): the nodes that count; the others score 0 and are no domain."""
-        return labelled_nodes(self.constraints, self.settings, self.info, self.view)
+    def __init__(
+        self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
+    ) -> None:
+        self.constraints, self.settings, self.info, self.view = constraints, settings, info, view
+        self.counted: Bools = labelled_nodes(constraints, settings, info, view)
 
     @property
-    def domains(self) -> list[Ints]:
+    def domains(self) -> list[Ints | Rows]:
         """(N,) for each constraint: the domain that a node is in; of hosts each node is one by itself."""
-        return [self._domains(constraint.topology_key) for constraint in self.constraints]
+        return [codes for codes, _ in self._parts]
 
-    def _domains(self, key: str) -> Ints:
-        if key == HOSTNAME:
-            return np.arange(len(self.view.nodes), dtype=np.int32)
-        return with_unlabelled(self.view.nodes.label(key)).codes
+    @cached_property
+    def _parts(self) -> list[tuple[Ints | Rows, Counts]]:
+        """(N,) each: the domain of a node, and the matching pods in it."""
+        found: list[tuple[Ints | Rows, Counts]] = []
+        for constraint in self.constraints:
+            domains, counts = counted(constraint, self.settings, self.info, self.view, self.counted)
+            rows = self.view.nodes.rows
+            found.append((rows, counts) if domains is None else (domains.codes, domains.at_nodes(counts)))
+        return found
 
     def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """(F,): of these rows, where so many domains of each constraint are scored."""
-        return raw_scores(self.constraints, self.settings, self.info, self.view, rows, sizes=sizes)[0]
+        score = np.zeros(len(rows), np.float64)
+        for constraint, (_, counts), size in zip(self.constraints, self._parts, sizes, strict=True):
+            present = self.view.nodes.label(constraint.topology_key).present[rows]
+            score += np.where(present, points(counts[rows], size, constraint), 0.0)
+        return round_half_away(np.where(self.counted[rows], score, 0.0))
 
     def normalized(self, scores: Scores, counted: Bools) -> Scores:
         """(F,): by the extremes of these scores, of those that count."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework import MAX_NODE_SCORE
 from kschedctl.scheduler.resource_allocation import round_half_away
 from kschedctl.scheduler.topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
@@ -20,6 +20,8 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
 
+Points = npt.NDArray[np.float64]
+
 
 def raw_scores(
     constraints: Sequence[SpreadConstraint],
@@ -27,19 +29,16 @@ def raw_scores(
     info: PodInfo,
     view: Fork,
     rows: Rows,
-    *,
-    sizes: Sequence[int] | None = None,
 ) -> tuple[Scores, Bools | None]:
     """(rows,) each: the scores before they are normalized, and which nodes are ignored for a label that they lack.
 
-    None where all count. ``sizes``: how many domains of each constraint are scored, where these are not the rows'.
+    None where all count.
     """
     complete = labelled_nodes(constraints, settings, info, view)
     scored = rows if complete.all() else rows[complete[rows]]
     score = np.zeros(len(view.nodes), np.float64)
-    for position, constraint in enumerate(constraints):
-        size = None if sizes is None else sizes[position]
-        score += _score(constraint, settings, info, view, scored=scored, complete=complete, size=size)
+    for constraint in constraints:
+        score += _score(constraint, settings, info, view, scored=scored, complete=complete)
     if scored is rows:
         return round_half_away(score if rows is view.nodes.rows else score[rows]), None
     return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
@@ -68,37 +67,43 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
 
 
 def _score(
-    constraint: SpreadConstraint,
-    settings: SpreadSettings,
-    info: PodInfo,
-    view: Fork,
-    *,
-    scored: Rows,
-    complete: Bools,
-    size: int | None,
-) -> npt.NDArray[np.float64]:
+    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, *, scored: Rows, complete: Bools
+) -> Points:
     """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
     column = view.nodes.label(constraint.topology_key)
-    least = float(constraint.max_skew - 1)
-    if constraint.topology_key == HOSTNAME:
-        hosts = len(scored) if size is None else size
-        value = matching_pods(constraint, info, view) * np.log(float(hosts + 2)) + least
+    domains, counts = counted(constraint, settings, info, view, complete)
+    if domains is None:
+        value = points(counts, len(scored), constraint)
     else:
-
-        def labelled() -> tuple[Domains, Domains]:
-            every = with_unlabelled(column)
-            return every, limited(every, complete & settings.included(constraint, info, view))
-
-        key = (NAME, "domains", constraint)
-        domains, counting = view.memo(key, labelled, info)
-        if size is None:
-            size = domains.occupied if scored is view.nodes.rows else int(np.count_nonzero(domains.counts(scored)))
-        counts = matching_pods(constraint, info, view, counting, key)
-        value = domains.at_nodes(counts * np.log(float(size + 2)) + least)
+        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.counts(scored))
+        value = domains.at_nodes(points(counts, size, constraint))
     return value if column.complete else np.where(column.present, value, 0.0)
 
 
-def with_unlabelled(column: LabelColumn) -> Domains:
+def counted(
+    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, complete: Bools
+) -> tuple[Domains | None, Counts]:
+    """The domains of one constraint, and the matching pods in each; without domains those on each node (N,)."""
+    if constraint.topology_key == HOSTNAME:
+        return None, matching_pods(constraint, info, view)
+    column = view.nodes.label(constraint.topology_key)
+
+    def labelled() -> tuple[Domains, Domains]:
+        every = _with_unlabelled(column)
+        return every, limited(every, complete & settings.included(constraint, info, view))
+
+    key = (NAME, "domains", constraint)
+    domains, counting = view.memo(key, labelled, info)
+    return domains, matching_pods(constraint, info, view, counting, key)
+
+
+def points(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
+    """What so many matching pods add where so many domains are scored."""
+    added: Points = counts * np.log(float(size + 2)) + float(constraint.max_skew - 1)
+    return added
+
+
+def _with_unlabelled(column: LabelColumn) -> Domains:
     """The domain of each node, where having no label and having an empty one are the same domain."""
     unlabelled = column.values.index("") if "" in column.values else len(column.values)
     return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
