@@ -1,0 +1,53 @@
+"""What plugins add to the score of a placement: at least 0, at most 100, times their weight."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kschedctl.api.arrays import Scores
+from kschedctl.api.objects import PodGroup
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.pod_groups.placement import GroupPlacement, PodGroupAssignments, placement_scores
+from kschedctl.snapshot.fork import Fork
+
+INVALID = (
+    'applying score defaultWeights on PlacementScore plugins: plugin "Rows" returns an invalid score {}, '
+    "it should in the range of [0, 100] after normalizing"
+)
+
+
+class Rows:
+    """The score of a placement is the sum of its rows."""
+
+    name = "Rows"
+
+    def score_placement(self, group: PodGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        return int(proposal.placement.rows.sum())
+
+    def normalize_placements(self, scores: Scores) -> Scores:
+        return scores
+
+
+def scores(*rows: int) -> list[int]:
+    """Of placements of one row each, with weight 3."""
+    profile = SimpleNamespace(placement_weights={"Rows": 3})
+    framework: Any = SimpleNamespace(at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
+    proposals = [PodGroupAssignments(GroupPlacement("", np.array([row])), ()) for row in rows]
+    view = Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
+    return placement_scores(framework, PodGroup(), view, proposals)["Rows"].tolist()
+
+
+def test_the_least_and_the_most_are_valid() -> None:
+    assert scores(0, 100, 7) == [0, 300, 21]
+
+
+@pytest.mark.parametrize("wrong", [-1, 101])
+def test_others_are_not(wrong: int) -> None:
+    with pytest.raises(PluginError) as failure:
+        scores(50, wrong)
+    assert str(failure.value) == INVALID.format(wrong)
