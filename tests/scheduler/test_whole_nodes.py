@@ -1,0 +1,35 @@
+"""Nodes that an extender returned whole, scored by what a PreFilter found for the nodes of these names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.extenders.whole_nodes import Scored
+from kschedctl.snapshot.fork import Fork
+
+
+class ByView:
+    """Ten times the row, and the number of nodes of the view."""
+
+    def score(self, info: Any, view: Fork, state: Any, rows: Rows) -> Scores:
+        return 10 * rows + len(view.nodes)
+
+
+@pytest.mark.parametrize(
+    ("by_name", "expected"), [(True, [2, 0, 12]), (False, [24, 34, 44])], ids=["by name", "as returned"]
+)
+def test_a_node_that_is_known_by_name_scores_as_the_scheduler_s_own(by_name: bool, expected: list[int]) -> None:
+    """Returned are the first of two nodes, one that is not known, and the second; they follow upon the two."""
+    view, more = (
+        Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
+        for count in (2, 4)
+    )
+    scored = Scored(more, np.array([2, 3, 4]), view, np.array([0, -1, 1]))
+    plugin: Any = ByView()
+    info: Any = None
+    assert scored.by(plugin, info, None, by_name=by_name).tolist() == expected
