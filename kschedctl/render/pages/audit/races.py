@@ -46,9 +46,8 @@ def races_blocks(found: RacesSection, style: Style) -> Page:
 
 def race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     """The results as a table, and as a plot over sizes."""
-    if style.wide or len({(result.nodes, result.pods_per_second) for result in results}) == 1:
-        return (_in_full(results),)
-    return (_by_expiry(results), *_plot(results))
+    one = len({(result.nodes, result.pods_per_second) for result in results}) == 1
+    return (_in_full(results) if style.wide or one else _by_expiry(results), *_plot(results))
 
 
 def _in_full(results: Sequence[RaceResult]) -> Table:
