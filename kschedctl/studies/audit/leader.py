@@ -164,7 +164,8 @@ def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], gro
     own = own_lease(ground.cluster)
     lease = next((each for each in leases if each.lease == str(own)), None)
     unserved = sum(each.waiting for each in names if not each.served)
-    waiting = f"; {unserved:,} pod{'s' * (unserved != 1)} name a scheduler that is not known" if unserved else ""
+    name = "pods name" if unserved > 1 else "pod names"
+    waiting = f"; {unserved:,} {name} a scheduler that is not known" if unserved else ""
     if own is None:
         return f"leader election is off in the configuration{waiting}"
     if lease is None:
