@@ -259,11 +259,14 @@ class Filtering:
         plugins = [p for p in framework.at("filter") if offers(p, FilterPlugin) and p.name not in off]
         return cls(plugins, pre_filter, info, view)
 
-    def judge(self, delta: Delta = NO_CHANGE, known: Verdicts | None = None) -> FilterOutcome:
+    def judge(
+        self, delta: Delta = NO_CHANGE, known: Verdicts | None = None, among: Bools | None = None
+    ) -> FilterOutcome:
         """All plugins on all nodes; twice when pods are nominated that this one must yield to. Raises PluginError.
 
         Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without
-        them. ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern.
+        them. ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern. Of nodes that
+        are not ``among`` these (N,) nothing has to hold.
         """
         nodes = len(self.view.nodes)
         verdicts = self._evaluate(delta, known)
@@ -271,7 +274,7 @@ class Filtering:
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.nominated_against(self.info)
-        if nominated:
+        if nominated and (among is None or among[nominated.node].any()):
             with_nominated = self._evaluate(delta.then(nominated), known or verdicts)
             sooner = first_refusal(with_nominated, nodes)
             by_nominated[nominated.node] = sooner[nominated.node] >= 0

@@ -75,13 +75,13 @@ def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
     occupied = np.zeros(len(potential), np.bool_)
     occupied[victims.node] = True
     filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
-    without = filtering.judge(victims.delta(), cycle.filter.verdicts)
+    without = filtering.judge(victims.delta(), cycle.filter.verdicts, potential & occupied)
     promising = potential & occupied & without.passing
     victims = victims.on(promising)
     for step in range(int(victims.rank.max(initial=-1)) + 1):
         back = np.flatnonzero(victims.rank == step)
         victims.put_back(back)
-        refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts).passing
+        refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts, promising).passing
         victims.remove(back[refused[victims.node[back]]])
     rows, again = np.flatnonzero(promising), SORTED_AGAIN.at(cycle.framework.release)
     found = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
