@@ -1,0 +1,21 @@
+"""By what a pod is known whose victims are being evicted."""
+
+from __future__ import annotations
+
+import pytest
+
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import convert
+from kschedctl.scheduler.pod_groups.of_members import preempting_as
+
+
+@pytest.mark.parametrize(
+    ("group", "workload_aware", "expected"),
+    [("g", True, "PodGroup team/g"), ("g", False, "team/p"), (None, True, "team/p")],
+    ids=["by its group", "without the gate", "in no group"],
+)
+def test_by_namespace_and_name(group: str | None, workload_aware: bool, expected: str) -> None:
+    spec = {"containers": [{"name": "c"}]} | ({"schedulingGroup": {"podGroupName": group}} if group else {})
+    pod = convert({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": spec})
+    assert isinstance(pod, Pod)
+    assert preempting_as(pod, workload_aware) == expected
