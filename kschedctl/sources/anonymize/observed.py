@@ -62,6 +62,11 @@ def _lease_metadata(rewriter: Rewriter, value: api.RecordMeta, obj: Any) -> api.
     return replace(made, name=value.name) if value.name in COMPONENTS else made
 
 
+def _referred(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
+    """As the object of that name is called."""
+    return value if obj.kind == "Lease" and value in COMPONENTS else rewriter.own_name(value)
+
+
 def _name(rewriter: Rewriter, value: str, obj: Any) -> str:
     return rewriter.own_name(value)
 
@@ -72,7 +77,7 @@ def _nothing(rewriter: Rewriter, value: Any, obj: Any) -> str:
 
 OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
     api.RecordMeta: {"name": _name, "namespace": _name},
-    api.ObjectReference: {"namespace": _name, "name": _name, "uid": _name},
+    api.ObjectReference: {"namespace": _name, "name": _referred, "uid": _name},
     api.EventSource: {"component": _component, "host": _name},
     api.Event: {
         "reason": reason_under_pseudonym,

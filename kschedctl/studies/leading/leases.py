@@ -35,9 +35,16 @@ class LeaseName(NamedTuple):
 
 
 def own_lease(cluster: Cluster) -> LeaseName | None:
-    """That of the scheduler that is replayed; None where it takes part in no election."""
+    """That of the scheduler that is replayed; None where it takes part in no election.
+
+    Under pseudonyms the name stays, but not the namespace: then the only lease of its name is meant.
+    """
     election = parse_document(cluster.configuration or _DEFAULT).leader_election
-    return LeaseName(election.resource_namespace, election.resource_name) if election.leader_elect else None
+    if not election.leader_elect:
+        return None
+    own = LeaseName(election.resource_namespace, election.resource_name)
+    named = [name_of(each) for each in cluster.leases if each.metadata.name == own.name]
+    return named[0] if len(named) == 1 else own
 
 
 _DEFAULT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -9,6 +9,7 @@ import pytest
 from kschedctl.cluster import Cluster, Picture, SchedulerInstance
 from kschedctl.reports.audit.leader import LeaderSection
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.leader import leader_section
 
@@ -191,6 +192,13 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
     off = head | {"leaderElection": {"leaderElect": False}}
     made = section(OTHER, config=off)
     assert (found(made), made.headline) == ({}, "leader election is off in the configuration")
+
+
+def test_under_pseudonyms_it_is_the_same_lease() -> None:
+    cluster = anonymized(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
+    made = leader_section(Ground(Scheduler(cluster), NOW))
+    assert found(made) == {"stale": "error"}
+    assert made.leases[0].elections == 1
 
 
 def test_what_was_not_read_is_not_known() -> None:
