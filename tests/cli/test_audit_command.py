@@ -118,3 +118,22 @@ def test_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> No
     code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
     assert (code, first_line(out)) == (1, "Unsound: queue (1 warning)")
     assert "Node n1 changed (NodeResourcesFit) woke it, and it waits" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("objects", [(), (node("n1"),), (pod("waits"),), (pod("placed", nodeName="n1"),)])
+def test_parts_of_a_cluster_are_not_known_and_no_bug(
+    run: Run, write: Write, objects: tuple[dict[str, object], ...]
+) -> None:
+    """Of no nodes, or no pods, every section has something to say; sound is only that of all pods none waits."""
+    file = write(*objects, whole=False)
+    sections = json.loads(run("audit", "-f", file, "-o", "json").out)["sections"]
+    assert len(sections) == 9
+    placed = any("nodeName" in each["spec"] for each in objects)  # type: ignore[operator]
+    assert [each["name"] for each in sections if each["state"] == "sound"] == ["pending", "queue"] * placed
+    assert run("audit", "-f", file, "--assume-complete").code in (0, 1)
+
+
+def test_notes_are_not_nothing(run: Run, write: Write) -> None:
+    """That there is no lease is a note, and no failure."""
+    code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
+    assert (code, first_line(out)) == (0, "Sound: 2 sections, 1 note")

@@ -21,6 +21,7 @@ from kschedctl.studies.audit.placed import placed_section
 from kschedctl.studies.audit.priorities import priorities_section
 from kschedctl.studies.audit.queue import queue_section
 from kschedctl.studies.audit.races import races_section
+from kschedctl.studies.audit.rule import NOTE
 from kschedctl.studies.audit.sampling import sampling_section
 from kschedctl.studies.audit.topology import topology_section
 
@@ -80,7 +81,11 @@ def _headline(sections: Sequence[AnySection]) -> str:
 
 
 def _asked(sections: Sequence[AnySection]) -> str:
-    return f"{len(sections)} sections, nothing found" if len(sections) > 1 else sections[0].headline
+    if len(sections) == 1:
+        return sections[0].headline
+    notes = sum(_count(each, NOTE) for each in sections)
+    told = f"{notes:,} note{'s' * (notes != 1)}" if notes else "nothing found"
+    return f"{len(sections)} sections, {told}"
 
 
 def _gravity(section: AnySection) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from shlex import quote
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.unknown import VERDICT, UnknownKind, undecided
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
@@ -183,8 +183,11 @@ def _findings(group: Sequence[WaitingPod], ground: Ground) -> Iterator[Finding]:
 def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> str:
     """A pod that fits is a fault for certain once nobody tried it for longer than any refused pod is left alone.
 
-    Until then something may just have made room, and its turn is to come. With no time nobody knows.
+    Until then something may just have made room, and its turn is to come. With no time nobody knows; nor where what
+    was not read could change what its replay says.
     """
+    if rule is not UNSERVED and undecided(group[0].explanation.unknown):
+        return NOTE
     if rule is not STUCK:
         return rule.severity
     if not ground.now:

@@ -164,7 +164,9 @@ def _headline(section: PlacedSection) -> str:
         (drifted, "where they would not be put now"),
     )
     told = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    return told or f"all {_pods(section.judged)} judged are where the rules would put them"
+    if told or section.judged:
+        return told or f"all {_pods(section.judged)} judged are where the rules would put them"
+    return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 
 def _pods(number: int) -> str:

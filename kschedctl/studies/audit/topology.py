@@ -204,12 +204,20 @@ def _headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> 
     def number(*rules: AuditRule) -> int:
         return sum(finding.rule in [rule.id for rule in rules] for finding in findings)
 
-    together, skewed = number(ONE_NODE, ONE_ZONE, ONE_DOMAIN), number(SKEWED)
+    together = number(ONE_NODE, ONE_ZONE, ONE_DOMAIN)
     if not workloads:
         return "No workload has two pods on nodes"
     apart = f"{workloads:,} workload{'s' * (workloads != 1)}, {together or 'none'} on one node or in one zone alone"
     if not constraints:
         return apart
-    plural = "s" * (constraints != 1)
-    held = f"{skewed:,} of {constraints:,} spread constraint{plural} broken"
-    return f"{apart}; {held if skewed else f'{constraints:,} spread constraint{plural} kept'}"
+    return f"{apart}; {_kept(constraints, [each for each in findings if each.rule == SKEWED.id])}"
+
+
+def _kept(constraints: int, skewed: Sequence[Finding]) -> str:
+    """Broken is what keeps pods away; that others are uneven is allowed."""
+    broken = sum(each.severity != NOTE for each in skewed)
+    all_ = f"{constraints:,} spread constraint{'s' * (constraints != 1)}"
+    counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
+    told = ", ".join(f"{number:,} {words}" for number, words in counts if number)
+    number, _, rest = told.partition(" ")
+    return f"{number} of {all_} {rest}" if told else f"{all_} kept"

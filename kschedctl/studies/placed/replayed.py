@@ -7,6 +7,7 @@ nodes once for each distinct PodInfo, and only the plugins that have something t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -102,8 +103,8 @@ def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
     order = np.argsort(view.pods.info, kind="stable")
     order = order[view.node[order] >= 0]
     infos = view.pods.info[order]
-    starts = np.flatnonzero(np.diff(infos, prepend=-1))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+    bounds = [*np.flatnonzero(np.diff(infos, prepend=-1)).tolist(), len(order)]
+    for start, stop in pairwise(bounds):
         number = int(infos[start])
         info = view.pods.infos[number]
         owner = controller_of(info.pod.metadata)

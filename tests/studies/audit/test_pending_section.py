@@ -239,3 +239,13 @@ def test_other_pods_may_wait_where_pods_were_not_read() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
     found = pending_section(Ground(Scheduler(cluster), NOW))
     assert (found.state, found.undecided) == ("unknown", True)
+
+
+def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
+    """Its claim for a volume was not read: it may be what the pod waits for."""
+    claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
+    cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
+    found = pending_section(Ground(Scheduler(cluster), NOW))
+    assert told(found) == [("stuck", "note", "Pod d/fits")]
+    assert (found.state, found.undecided) == ("unknown", True)

@@ -140,6 +140,13 @@ def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
     assert found(*SOUND, *objects) == {}
 
 
+@pytest.mark.parametrize("objects", [(), (N1,), (N1, pod("waits-1", ""))])
+def test_where_nothing_is_placed_nothing_is_misplaced(objects: tuple[Json, ...]) -> None:
+    placed = section(*objects)
+    assert (placed.state, placed.judged, placed.findings) == ("sound", 0, ())
+    assert placed.headline == "no pods are on nodes"
+
+
 def test_a_pod_that_leaves_is_not_judged() -> None:
     leaving = pod("gpu-1", "n1", nodeSelector={"gpu": "yes"})
     leaving["metadata"]["deletionTimestamp"] = NOW

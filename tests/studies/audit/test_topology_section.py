@@ -118,6 +118,15 @@ def test_a_constraint_that_no_longer_holds() -> None:
     assert found.headline == "1 workload, none on one node or in one zone alone; 1 of 1 spread constraint broken"
 
 
+def test_one_that_only_prefers_is_uneven_not_broken() -> None:
+    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
+    found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
+    assert ("skew", "note", "StatefulSet d/web") in told(found)
+    uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
+    assert found.headline == f"1 workload, none on one node or in one zone alone; {uneven}"
+    assert found.state == "sound"
+
+
 def test_one_that_holds() -> None:
     found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
     assert not [each for each in told(found) if each[1] != "note"]
