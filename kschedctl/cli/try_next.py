@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from msgspec.structs import replace as altered
 
 from kschedctl.cli.asking import Asked
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.render.page import Commands
+from kschedctl.reports.audit.section import Section
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.pending import PendingPods
 
+OneSection = TypeVar("OneSection", bound=Section)
 STDIN = "-"
 _COMMAND = re.compile(r"\bkschedctl ([a-z]+) ")
 
@@ -33,6 +38,11 @@ def about(source: Source, text: str) -> str:
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return text
     return _COMMAND.sub(lambda found: f"{command_line(found[1], source.arguments())} ", text)
+
+
+def about_findings(source: Source, section: OneSection) -> OneSection:
+    """A section of an audit, with the commands that help with what was found about the same cluster."""
+    return altered(section, findings=tuple(altered(found, fix=about(source, found.fix)) for found in section.findings))
 
 
 def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, Drain | Failures], tuple[str, ...]]:

@@ -51,3 +51,9 @@ def test_wrong_usage(run: Run) -> None:
     code, out, err = run("packing", "--demo", "--nodes", "-7")
     assert (code, out) == (2, "")
     assert "--nodes -7" in err
+
+
+def test_the_command_that_helps_is_about_the_same_cluster(run: Run, write: Write) -> None:
+    file = write(node("n1"), node("n2"), owned("p", "n1"))
+    fixes = [each["fix"] for each in json.loads(run("packing", "-f", file, "-o", "json").out)["findings"]]
+    assert fixes == [f"kschedctl drain -f {file} n1"]

@@ -15,7 +15,7 @@ from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import connection, load
-from kschedctl.cli.try_next import about
+from kschedctl.cli.try_next import about_findings
 from kschedctl.cluster import OBSERVED
 from kschedctl.errors import UsageError
 from kschedctl.reports.audit.audit import Audit
@@ -70,11 +70,7 @@ def audit(
 
 def _with_commands(report: Audit, source: Source) -> Audit:
     """The commands that help with what was found can be typed as they stand."""
-    sections = (
-        altered(each, findings=tuple(altered(found, fix=about(source, found.fix)) for found in each.findings))
-        for each in report.sections
-    )
-    return altered(report, sections=tuple(sections))
+    return altered(report, sections=tuple(about_findings(source, each) for each in report.sections))
 
 
 def _check(names: Sequence[str], metrics: MetricsOptions) -> None:

@@ -11,6 +11,7 @@ from kschedctl.cli.option_groups.judged import Judged
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
+from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground
@@ -51,4 +52,6 @@ def packing(
     limits = USUAL if nodes == -1 else Limits(nodes, pods=0)
     cluster = load(source)
     with bars() as progress:
-        return shown.judged(packing_section(Ground(Scheduler(cluster), progress=progress), limits))
+        return shown.judged(
+            about_findings(source, packing_section(Ground(Scheduler(cluster), progress=progress), limits))
+        )

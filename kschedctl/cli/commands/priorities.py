@@ -12,6 +12,7 @@ from kschedctl.cli.option_groups.judged import Judged
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
+from kschedctl.cli.try_next import about_findings
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.ground import Ground, Thresholds
@@ -61,7 +62,7 @@ def priorities(
         ground = Ground(
             Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress
         )
-        return shown.judged(priorities_section(ground))
+        return shown.judged(about_findings(source, priorities_section(ground)))
 
 
 def _seconds(duration: str) -> float:

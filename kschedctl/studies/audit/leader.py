@@ -62,6 +62,8 @@ def _unknown(leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Unkno
     ):
         if gap:
             yield UnknownKind(kind, gap.why, VERDICT)
+    if any(each.holder and not each.renewed for each in leases):
+        yield UnknownKind("Lease", "that are held say nothing of when they were renewed", VERDICT)
     if leases and not ground.now and not any(_others_later(each, ground) for each in leases):
         yield NO_TIMES
 

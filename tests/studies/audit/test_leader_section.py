@@ -205,3 +205,8 @@ def test_what_was_not_read_is_not_known() -> None:
     made = section(pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
     assert (found(made), made.undecided) == ({"unserved-name": "note"}, True)
+
+
+def test_a_lease_that_is_held_and_does_not_say_since_when_it_is_renewed_is_not_sound() -> None:
+    silent = section(lease("kube-scheduler", ""), OTHER)
+    assert (silent.state, silent.undecided, silent.findings) == ("unknown", True, ())

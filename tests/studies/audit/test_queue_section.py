@@ -85,6 +85,12 @@ def test_a_back_off_ends_after_ten_seconds_at_the_latest() -> None:
     assert (found.queue, found.attempts, found.backs_off_until) == ("backoffQ", 3, "2026-05-06T09:02:05Z")
 
 
+def test_the_back_off_of_several_ends_with_the_last_of_them() -> None:
+    events = [refusal("one", "2026-05-06T09:01:58Z"), refusal("two", "2026-05-06T09:01:52Z")]
+    (found,) = section(node("n1"), waiting("one"), waiting("two"), *events).queued
+    assert (found.pods, found.backs_off_until) == (("d/two", "d/one"), "2026-05-06T09:02:08Z")
+
+
 def test_nothing_was_missed_where_a_pod_still_fits_nowhere() -> None:
     found = section(
         node("n1"), waiting("large", cpu="9"), earlier=scheduler(node("n1", cpu="2"), waiting("large", cpu="9"))

@@ -118,6 +118,13 @@ def test_a_constraint_that_no_longer_holds() -> None:
     assert found.headline == "1 workload, none on one node or in one zone alone; 1 of 1 spread constraint broken"
 
 
+def test_with_as_many_domains_as_minimum_the_fewest_pods_count() -> None:
+    """2, 1, 1 in three domains; with a fourth wanted the fewest are 0."""
+    placed = pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=3))
+    assert promise("web", *placed).skew == 1
+    assert promise("web", *pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=4))).skew == 2
+
+
 def test_one_that_only_prefers_is_uneven_not_broken() -> None:
     soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
