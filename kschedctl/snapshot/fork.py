@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
@@ -219,6 +220,14 @@ class Fork:
         self._by_node = None
         return [Position(each) for each in range(known, known + count)]
 
+    def renamed(self, position: Position, pod: Pod) -> Pod:
+        """The pod of that position; a clone under a name and a UID of its own, where it has to be told from others."""
+        if position < len(self.snapshot.pods):
+            return pod
+        meta = pod.metadata
+        uid = meta.uid and f"{meta.uid}-{position}"
+        return replace(pod, metadata=replace(meta, name=f"{meta.name}-{position}", uid=uid))
+
     def assume(self, position: Position, row: Row) -> None:
         """Bind a pod to a node."""
         self._move(position, row, 1)
@@ -298,7 +307,9 @@ class Fork:
         position = self.pods.position(info.pod.key)
         if position is not None and same_pod(self.pods.objects[position], info.pod):
             return self.nominated_besides(position, info.priority) if position in positions else found
-        itself = [i for i, p in enumerate(positions.tolist()) if same_pod(self.pods.objects[p], info.pod)]
+        itself = [
+            i for i, p in enumerate(positions.tolist()) if same_pod(self.renamed(p, self.pods.objects[p]), info.pod)
+        ]
         if not itself:
             return found
         infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)

@@ -116,9 +116,7 @@ class Placements:
         if not backed:
             return info
         if self._latest is None or self._latest[0] != position:
-            pod = self.stored(position)
-            if position >= len(self.view.snapshot.pods):  # a clone, which has the name of another
-                pod = renamed(pod, metadata=renamed(pod.metadata, name=f"{pod.metadata.name}-{position}"))
+            pod = self.view.renamed(position, self.stored(position))
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
@@ -136,7 +134,7 @@ class Placements:
 
     def _waiting(self, position: Position) -> Any:
         """The very pod, with the node that it waits for now."""
-        pod, row = self.stored(position), self.view.nominated_row(position)
+        pod, row = self.view.renamed(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         known = pod.status.nominated_node_name
         if known == name or (row == NO_ROW and known not in self.view.nodes.index):
