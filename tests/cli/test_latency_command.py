@@ -129,7 +129,7 @@ def test_an_audit_has_the_section_where_metrics_are_given(slow: str, capsys: pyt
     assert main(["audit", "--demo", "-o", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert "latency" not in {section["name"] for section in document["sections"]}
-    assert document["notAsked"] == {"latency": "--metrics or --prometheus"}
+    assert "latency" in document["notAsked"]
 
 
 def test_the_section_without_metrics_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ class Audit(Document, frozen=True, kw_only=True):
 
     ``state``: findings as soon as a section has some, sound only where every section is; ``undecided``: what was not
     read could change that of a section. ``at``: the time of the cluster, empty where that is not known, and then
-    nothing is said of ages. ``not_asked``: the sections that need something that was not given, and what that is.
+    nothing is said of ages. ``not_asked``: what needs something that was not given, and what that is.
     """
 
     headline: str

@@ -41,11 +41,15 @@ NEEDED: Mapping[str, tuple[str, Callable[[Ground], bool]]] = {
     "latency": ("--metrics or --prometheus", lambda ground: ground.measured is not None),
 }
 """Of sections that lean on more than the cluster: what they need, and whether it is there. Else they are not asked."""
+MISSED_WAKES = "what should have woken pods"
+"""The part of a section that needs the cluster of before."""
 
 
 def audit(ground: Ground, names: Sequence[str] = ()) -> Audit:
     """The sections of these names, without any all that have what they need; in the order of SECTIONS."""
     not_asked = {} if names else {name: what for name, (what, there) in NEEDED.items() if not there(ground)}
+    if "queue" in (names or SECTIONS) and ground.earlier is None:
+        not_asked[MISSED_WAKES] = "--since FILE"
     wanted = [name for name in SECTIONS if name in names or not (names or name in not_asked)]
     done, sections = ground.progress.begin("Auditing", len(wanted)), []
     for name in wanted:

@@ -242,7 +242,7 @@ def _headline(queued: Sequence[InQueue], between: WakesBetween | None, found: Se
     counts = ((words, sum(each.queue == queue for each in queued)) for queue, words in QUEUES.items())
     told = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     if between is None:
-        return f"{told}; what should have woken them: --since FILE"
+        return told
     missed = sum(pod.missed for pod in found)
     if not found:
         return f"{told}; none was missed since {between.before}"
