@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kschedctl import demo
@@ -178,3 +179,10 @@ def lone_pod(cluster: Cluster) -> Pod | None:
 def _file(origin: str) -> str:
     """``pod.yaml`` of ``pod.yaml, document 3``."""
     return origin.rpartition(", document ")[0] or origin
+
+
+def time_of(cluster: Cluster, source: Source) -> str:
+    """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
+    if source.demo:
+        return demo.DEMO_TIME
+    return cluster.picture.read_at if cluster.picture else datetime.now(UTC).isoformat(timespec="seconds")

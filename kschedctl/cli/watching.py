@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kschedctl.cli.answer import Answer
@@ -25,15 +25,9 @@ def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -
     """
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
-    from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
-    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
-
-    found = connection(source)
-    follower = Follower(found.server, read_live(found, wishes(source, scope.namespace)))
-    tell(follower.reading.cluster())
     said: object = None
     code = 0
-    for cluster in follower.clusters():
+    for cluster in followed(source, scope.namespace):
         latest = answer(cluster)
         verdict = _verdict(latest)
         if verdict != said:
@@ -42,6 +36,17 @@ def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -
         if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
             break
     return code
+
+
+def followed(source: Source, namespace: str | None) -> Iterator[Cluster]:
+    """The live cluster, then again after each burst of changes. Raises KschedctlError."""
+    from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
+
+    found = connection(source)
+    follower = Follower(found.server, read_live(found, wishes(source, namespace)))
+    tell(follower.reading.cluster())
+    yield from follower.clusters()
 
 
 def _verdict(answer: Answer) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -20,11 +19,10 @@ from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import in_context
+from kschedctl.cli.source import in_context, time_of
 from kschedctl.cli.try_next import about_pending
 from kschedctl.cli.watching import watched
 from kschedctl.cluster import Cluster
-from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
@@ -204,13 +202,6 @@ def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     cluster = scheduler.cluster
     waiting = found_pods.pending(cluster, scope)
-    report = pending_pods(scheduler, waiting, found_pods.describe(scope), _now(cluster, source))
+    report = pending_pods(scheduler, waiting, found_pods.describe(scope), time_of(cluster, source))
     elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
     return altered(report, elsewhere=elsewhere)
-
-
-def _now(cluster: Cluster, source: Source) -> str:
-    """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
-    if source.demo:
-        return DEMO_TIME
-    return cluster.picture.read_at if cluster.picture else datetime.now(UTC).isoformat(timespec="seconds")
