@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, TypeVar
@@ -168,6 +168,18 @@ def paragraph(*parts: Cell) -> Paragraph:
 def section(title: str, *blocks: Block) -> Page:
     """A heading and what stands under it."""
     return (Heading(title), *blocks)
+
+
+def parts(page: Page) -> Iterator[tuple[str, Page]]:
+    """The headings of a page, "" for what stands before any, and what is under each."""
+    title, under = "", list[Block]()
+    for block in page:
+        if isinstance(block, Heading):
+            yield title, tuple(under)
+            title, under = block.text, []
+        else:
+            under.append(block)
+    yield title, tuple(under)
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

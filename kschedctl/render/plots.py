@@ -23,7 +23,7 @@ def drawn(plot: Plot, room: int) -> Iterator[Text]:
 
     Plotext is told numbers only: names may come from a cluster.
     """
-    series = [Series(each.name, _finite(each.points)) for each in plot.series]
+    series = [Series(each.name, finite(each.points)) for each in plot.series]
     if len({x for each in series for x, _ in each.points}) < 2:
         return
     width = min(room, WIDEST)
@@ -34,7 +34,8 @@ def drawn(plot: Plot, room: int) -> Iterator[Text]:
         yield Text(printable(plot.x).center(width).rstrip())
 
 
-def _finite(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+def finite(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The points that are numbers."""
     return tuple(point for point in points if all(map(math.isfinite, point)))
 
 

@@ -64,7 +64,7 @@ def _template(fill: str) -> Callable[[Document, Style], str]:
 
 def _html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
-    own = replace(html.style_of(document), commands=style.commands)
+    own = replace(html.style_of(document, style), commands=style.commands)
     text: str = html.show(document, page_of(document, own))
     return text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.page import Block, Heading, Page, Style, paragraph
+from kschedctl.render.page import Block, Heading, Page, Style, paragraph, parts
 from kschedctl.render.pages.explanation import explanation_page
 from kschedctl.render.pages.remedies import remedies_page
 from kschedctl.reports.explanation import Explanation
@@ -21,10 +21,12 @@ def answer_line(report: Explanation) -> str:
 
 def explained(report: Explanation, style: Style) -> dict[str, Page]:
     """The pages of two tabs, less the answer, which stands above them."""
-    parts = list(_parts(explanation_page(report, style)[1:]))
-    scores = tuple(block for part in parts if _is_scores(part) for block in part)
-    why = tuple(block for part in parts if not _is_scores(part) for block in part)
-    return {WHY: why, SCORES: scores or (paragraph("No node was scored: none fits"),)}
+    why: list[Block] = []
+    scores: list[Block] = []
+    for title, under in parts(explanation_page(report, style)[1:]):
+        tab = scores if title.startswith(SCORED) else why
+        tab += [Heading(title), *under] if title else under
+    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph("No node was scored: none fits"),)}
 
 
 def remedied(report: Remedies, style: Style) -> Page:
@@ -37,18 +39,3 @@ def node_rows(report: Explanation) -> Iterator[tuple[str, str, str]]:
         if node.feasible or node.refusals:
             why = "fits" if node.feasible else f"{node.refusals[0].plugin}: {node.refusals[0].reason}"
             yield node.name, why, "" if node.total is None else f"{node.total:,}"
-
-
-def _parts(page: Page) -> Iterator[list[Block]]:
-    """What stands before the first heading, then each heading with what is under it."""
-    part: list[Block] = []
-    for block in page:
-        if isinstance(block, Heading):
-            yield part
-            part = []
-        part.append(block)
-    yield part
-
-
-def _is_scores(part: list[Block]) -> bool:
-    return bool(part) and isinstance(part[0], Heading) and part[0].text.startswith(SCORED)

@@ -103,7 +103,7 @@ class Browser(App[None]):
     @on(OptionList.OptionHighlighted, "#list")
     def choose(self, event: OptionList.OptionHighlighted) -> None:
         entry = self.listed.get(event.option_id or "")
-        if entry is not None and entry.id.startswith(POD):
+        if entry is not None and entry.id.startswith(POD) and entry.name != self.chosen:
             self.chosen, self.words = entry.name, ""
             self.explain(self.chosen, "")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.render.page import Plot, Series
-from kschedctl.render.plots import ticks
+from kschedctl.render.plots import finite, ticks
 from kschedctl.render.printable import printable
 
 WIDTH, HEIGHT = 720, 320
@@ -54,7 +53,7 @@ class CurvePlot:
 
 def curves(plot: Plot) -> CurvePlot:
     """Points that are no numbers are left out."""
-    series = [Series(printable(each.name), _finite(each.points)) for each in plot.series]
+    series = [Series(printable(each.name), finite(each.points)) for each in plot.series]
     points = [point for each in series for point in each.points] or [(0.0, 0.0)]
     x, y = (ticks([point[axis] for point in points]) for axis in (0, 1))
     across, up = _scale(x, LEFT, WIDTH - RIGHT), _scale(y, HEIGHT - BOTTOM, TOP)
@@ -72,10 +71,6 @@ def curves(plot: Plot) -> CurvePlot:
         tuple(Tick(across(each), f"{each:,.10g}") for each in x),
         tuple(Tick(up(each), f"{each:,.10g}") for each in y),
     )
-
-
-def _finite(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    return tuple(point for point in points if all(map(math.isfinite, point)))
 
 
 def _scale(ticks: Sequence[float], start: int, end: int) -> Callable[[float], float]:

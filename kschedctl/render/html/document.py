@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -40,13 +41,12 @@ def show(document: Document, page: Page) -> str:
         script=Markup(script),
         widgets=widgets_of(document),
         sections=sections(page),
-        tool_version=str(getattr(document, "tool_version", "")),
     )
 
 
-def style_of(document: Document) -> Style:
+def style_of(document: Document, style: Style) -> Style:
     """With all rows, which are not laid out before they are looked at; of an Explanation the matrix has them."""
-    return Style(width=WIDTH, wide=not isinstance(document, Explanation))
+    return replace(style, width=WIDTH, color=False, wide=not isinstance(document, Explanation))
 
 
 @cache

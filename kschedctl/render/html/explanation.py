@@ -40,7 +40,7 @@ def _matrix(report: Explanation) -> Grid:
     columns = [("pool and answer", False), ("node", False), ("zone", False), ("why", False), ("total", True)]
     rows = tuple(_row(report, node, plugins) for node in report.nodes if node.feasible or node.refusals)
     all_columns = (*columns, *((printable(plugin), True) for plugin in plugins))
-    return Grid("Nodes and plugins", all_columns, rows, grouped=0, bars=(4,))
+    return Grid(all_columns, rows, grouped=0, bars=(4,))
 
 
 def _row(report: Explanation, node: NodeReport, plugins: Sequence[str]) -> tuple[tuple[Words, ...], ...]:

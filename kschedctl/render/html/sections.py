@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     Stack,
     Table,
     Tone,
+    parts,
     stacked,
 )
 from kschedctl.render.printable import printable
@@ -43,7 +44,6 @@ class Grid:
     ``bars``: the columns that are drawn as bars, too.
     """
 
-    caption: str
     columns: tuple[tuple[str, bool], ...]
     rows: tuple[tuple[tuple[Words, ...], ...], ...]
     note: str = ""
@@ -53,11 +53,6 @@ class Grid:
     @property
     def first(self) -> Sequence[tuple[tuple[Words, ...], ...]]:
         return self.rows[:LAID_OUT]
-
-    @property
-    def is_long(self) -> bool:
-        """Worth a filter."""
-        return len(self.rows) > 10
 
     def data(self) -> dict[str, Any]:
         """For the script: a cell is a text, or lines of [text, tone]."""
@@ -81,16 +76,10 @@ class HtmlSection:
 
 def sections(page: Page) -> list[HtmlSection]:
     """The first is what stands before any heading: the answer."""
-    found = [HtmlSection("")]
-    for block in page:
-        if isinstance(block, Heading):
-            found.append(HtmlSection(printable(block.text)))
-        else:
-            found[-1].blocks.append(_block(block, found[-1].title))
-    return found
+    return [HtmlSection(printable(title), [_block(block) for block in under]) for title, under in parts(page)]
 
 
-def _block(block: Block, title: str) -> tuple[str, Any]:
+def _block(block: Block) -> tuple[str, Any]:
     match block:
         case Paragraph(parts):
             return "paragraph", tuple(map(words, parts))
@@ -99,17 +88,17 @@ def _block(block: Block, title: str) -> tuple[str, Any]:
         case Bullets(items):
             return "bullets", tuple(map(words, items))
         case Table():
-            return "grid", grid(block, title)
+            return "grid", grid(block)
         case Plot():
             return "curves", curves(block)
         case Heading(text):
             return "paragraph", (Words(printable(text), "strong"),)
 
 
-def grid(table: Table, caption: str) -> Grid:
+def grid(table: Table) -> Grid:
     columns = tuple((printable(column.name), column.right) for column in table.columns)
     rows = tuple(tuple(lines(cell) for cell in row) for row in table.rows)
-    return Grid(caption, columns, rows, printable(table.note))
+    return Grid(columns, rows, printable(table.note))
 
 
 def lines(cell: Cell | Stack) -> tuple[Words, ...]:

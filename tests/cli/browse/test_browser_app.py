@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -57,6 +58,15 @@ async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
         with suppress(WorkerCancelled):  # by a newer question
             await browser.workers.wait_for_complete()
     await pilot.pause()
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
+    """Wait for it, while something else goes on that does not end."""
+    for _ in range(600):
+        if holds():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("it did not come to hold")
 
 
 async def find(browser: Browser, pilot: Pilot[Any], text: str) -> None:
@@ -176,7 +186,7 @@ def test_the_command_that_asks_the_same_is_copied() -> None:
 def test_quit() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await pilot.press("q")
-        assert not browser.is_running or browser._exit
+        assert browser.return_code == 0
 
     drive(demo(), steps)
 
@@ -185,12 +195,29 @@ def test_a_changed_cluster_takes_the_place_of_the_old_one_and_the_choice_stays()
     first = demo()
     gone = [node for node in first.cluster.nodes if node.metadata.name != "general-c1"]
 
-    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert "11 nodes" in str(browser.query_one("#head", Static).content)
-        assert said(browser).startswith("batch/embedder-t7x4w")
-
+    changed = threading.Event()
     later = BrowseSession(Cluster.of({"Node": gone, "Pod": first.cluster.pods}), first.source, first.scope, DEMO_TIME)
-    drive(first, steps, clusters=iter([later]))
+
+    def clusters() -> Iterator[BrowseSession]:
+        changed.wait(60)
+        yield later
+
+    async def run() -> None:
+        browser = Browser(first, clusters())
+        async with browser.run_test(size=SMALL) as pilot:
+            await until(pilot, lambda: said(browser).startswith("batch/embedder-t7x4w"))
+            await pilot.press("down")
+            await until(pilot, lambda: said(browser).startswith("batch/etl-ln6zq"))
+            await pilot.press("a")
+            browser.query_one(Input).value = "priority=7"
+            await pilot.press("enter")
+            await until(pilot, lambda: said(browser).startswith("batch/etl-ln6zq as if priority=7\n"))
+            changed.set()
+            await until(pilot, lambda: "11 nodes" in str(browser.query_one("#head", Static).content))
+            await settled(browser, pilot)
+            assert said(browser).startswith("batch/etl-ln6zq as if priority=7\n")
+
+    asyncio.run(run())
 
 
 def test_a_cluster_without_pending_pods_and_hostile_names() -> None:

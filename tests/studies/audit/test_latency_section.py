@@ -173,6 +173,12 @@ def test_a_fault_is_found_by_itself(name: str) -> None:
     assert found.state == ("sound" if severity == "note" else "findings")
 
 
+def test_half_refused_is_not_most() -> None:
+    refused = number("scheduler_schedule_attempts_total", 1000, result="unschedulable", profile="p")
+    bound = number("scheduler_schedule_attempts_total", 1000, result="scheduled", profile="p")
+    assert section({**SOUND, "results": refused + bound}).findings == ()
+
+
 def test_the_lever_is_that_of_what_takes_the_time() -> None:
     slow = {
         "attempts": attempts({0.5: 100}),

@@ -90,6 +90,8 @@ def test_a_quantile_in_the_highest_bucket_is_a_lower_limit() -> None:
     histogram = ClassicHistogram(tuple(Bucket(*each) for each in POSITIVE), 120, 60)
     # 110 of 120 are at most 1: 91.66 %.
     assert [histogram.at_least(q) for q in (0.5, 0.91, 0.92, 1)] == [False, False, True, True]
+    half = ClassicHistogram((Bucket(1, 60), Bucket(math.inf, 120)), 120, 60)
+    assert [half.at_least(q) for q in (0.5, 0.51)] == [False, True]  # the 60th is at most 1
 
 
 # promql/promqltest/testdata/native_histograms.test: histogram_quantile_1 to 3; buckets:[2 3 0 1 4] of schema 0
