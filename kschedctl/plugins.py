@@ -45,6 +45,9 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     offers,
 )
+from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.queueing.events import ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.queueing.registrations import EnqueueExtensions
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork as View
 from kschedctl.snapshot.pod_info import PodInfo
@@ -54,14 +57,20 @@ __all__ = [
     "PRE_FILTER_SKIP",
     "PRE_SCORE_SKIP",
     "SUCCESS",
+    "ActionType",
     "Args",
     "Bools",
+    "ChangedObject",
     "Changes",
+    "ClusterEventWithHint",
     "Code",
     "DeclaredPlugin",
     "Delta",
+    "Effect",
+    "EnqueueExtensions",
     "FeatureGates",
     "FilterPlugin",
+    "Lean",
     "Peers",
     "PermitPlugin",
     "PluginError",

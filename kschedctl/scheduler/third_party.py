@@ -21,7 +21,10 @@ from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS, points_by_methods
 from kschedctl.scheduler.framework import (
+    REJECTIONS,
     Changes,
+    Code,
+    Peers,
     Plugin,
     PluginError,
     PostFilterResult,
@@ -31,6 +34,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
+    peers_of,
     reads_of,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
@@ -52,6 +56,14 @@ ANSWERS: Mapping[str, type] = {
     "permit": Status,
 }
 """Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
+CODES: Mapping[str, frozenset[Code]] = {
+    "pre_enqueue": REJECTIONS | {Code.SUCCESS},
+    "pre_filter": REJECTIONS | {Code.SUCCESS, Code.SKIP},
+    "filter": REJECTIONS | {Code.ERROR},
+    "post_filter": REJECTIONS | {Code.SUCCESS},
+    "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
+}
+"""Method -> the codes that its statuses, or its Rejections, may have; other failures are PluginErrors."""
 NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "leans", "release", "reservation"})
 """The methods that may not raise PluginError; without a name it is the making of a plugin."""
 SCORES = {"score": 3, "normalize": 1}
@@ -117,6 +129,8 @@ def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
     """The declaration of what the entry point names, and that. Raises TypeError."""
     target = point.load()
     points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)
+    if halves := _halves(target):
+        raise TypeError(halves)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
     kinds = tuple(sorted(_names(target, "kinds", FIELDS)))
@@ -126,6 +140,16 @@ def _loaded(point: EntryPoint) -> tuple[Declaration, Any]:
             raise TypeError(f"args_type is {args_type.__name__}, not a msgspec.Struct")
         msgspec.inspect.type_info(args_type)
     return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
+
+
+def _halves(target: Any) -> str:
+    """What is wrong with a plugin that has some of the methods of an extension point, which would never be called."""
+    for name, point in EXTENSION_POINTS.items():
+        missing = [method for method in point.methods if not callable(getattr(target, method, None))]
+        if 0 < len(missing) < len(point.methods):
+            has = ", ".join(method for method in point.methods if method not in missing)
+            return f"it has {has}, but not {', '.join(missing)}: at {name} it needs {', '.join(point.methods)}"
+    return ""
 
 
 def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str]:
@@ -138,7 +162,7 @@ def _names(target: Any, attribute: str, known: Collection[str]) -> frozenset[str
 
 def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
-    checks: dict[str, Callable[..., Any]] = {method: _typed(answer) for method, answer in ANSWERS.items()}
+    checks: dict[str, Callable[..., Any]] = {method: _typed(method) for method in ANSWERS}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
     checks |= {"filter": _rejections, "leans": _leans, "reserve": _changes, "release": _changes}
     checks["events_to_register"] = partial(_events, what)
@@ -150,6 +174,7 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     unread = [Lean(kind, Effect.EITHER) for kind in declared.kinds]
     members.setdefault("leans", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
+    members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
     members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
@@ -174,13 +199,35 @@ def _checked(method: Callable[..., Any], check: Callable[..., Any]) -> Callable[
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
-def _typed(answer: type) -> Callable[..., Any]:
+def _typed(method: str) -> Callable[..., Any]:
+    answer = ANSWERS[method]
+
     def check(found: Any, *_: Any) -> Any:
         if not isinstance(found, answer):
             raise TypeError(f"it answers with {type(found).__name__}, not with {answer.__name__}")
+        status = getattr(found, "status", found)
+        if isinstance(status, Status):
+            _said(method, status.code, status.reasons)
+        if isinstance(found, PreFilterResult) and found.node_names is not None:
+            names = found.node_names if isinstance(found.node_names, str) else frozenset(found.node_names)
+            found = found._replace(node_names=_texts(names, "node_names"))
         return found
 
     return check
+
+
+def _said(method: str, code: Any, reasons: Any) -> None:
+    """Raises TypeError for codes and reasons that mean nothing there."""
+    if not isinstance(code, Code) or code not in CODES[method]:
+        known = ", ".join(sorted(CODES[method]))
+        raise TypeError(f"it answers with code {code!s:.80}, not with one of {known}; to fail it raises PluginError")
+    _texts(reasons, "reasons")
+
+
+def _texts(found: Any, what: str) -> Any:
+    if isinstance(found, str) or not all(isinstance(each, str) for each in found):
+        raise TypeError(f"its {what} are {found!r:.80}, not several texts")
+    return found
 
 
 def _scores(argument: int) -> Callable[..., Any]:
@@ -205,6 +252,9 @@ def _rejections(found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection
             "b",
         ):
             raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {len(view.nodes)} nodes")
+        _said("filter", each.code, (each.reason,))
+        if each.fact is not None and not callable(each.fact):
+            raise TypeError(f"its fact is {_shown(each.fact)}, not a function of the row")
     return iter(rejections)
 
 

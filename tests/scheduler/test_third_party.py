@@ -23,8 +23,8 @@ MODULE = """
 import sys
 import msgspec
 import numpy as np
-from kschedctl.scheduler.queueing.events import ActionType, ClusterEventWithHint
-from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult, Rejection, Reservation, Status
+from kschedctl.plugins import ActionType, ClusterEventWithHint, Code, PluginError, PreFilterResult
+from kschedctl.plugins import Rejection, Reservation, Status
 
 class Odd:
     def __init__(self, args, gates): self.letter = (args or {}).get("letter", "n")
@@ -59,6 +59,27 @@ class Short(Odd):
 class Floats(Odd):
     def score(self, info, view, state, rows): return np.ones(len(rows))
     def normalize(self, state, scores): return scores
+
+class Half(Odd):
+    def score(self, info, view, state, rows): return np.ones(len(rows), np.int64)
+
+class Coded(Odd):
+    def filter(self, info, view, state, delta): yield Rejection(np.ones(1, bool), Code.SUCCESS, "")
+
+class Numbered(Odd):
+    def filter(self, info, view, state, delta): yield Rejection(np.ones(1, bool), Code.UNSCHEDULABLE, 5)
+
+class Stating(Odd):
+    def filter(self, info, view, state, delta): yield Rejection(np.ones(1, bool), Code.UNSCHEDULABLE, "", {"a": 1})
+
+class Naming(Odd):
+    def pre_filter(self, info, view): return PreFilterResult(node_names="n1")
+
+class Permitting(Odd):
+    def permit(self, info, view, row): return Status(Code.ERROR, ("no",))
+
+class Spelling(Odd):
+    def permit(self, info, view, row): return Status(Code.UNSCHEDULABLE, "no")
 
 class Queue:
     def __init__(self, args, gates): pass
@@ -134,8 +155,9 @@ CLASSES = (
     "Labelling",
     "Choosing",
     *("Waiting", "Hinting", "Asking"),
+    *("Coded", "Numbered", "Stating", "Naming", "Permitting", "Spelling"),
 )
-FAULTY = ("Pointless", "Misspelt", "Letters", "Unread", "Untyped")
+FAULTY = ("Half", "Pointless", "Misspelt", "Letters", "Unread", "Untyped")
 FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
 POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 
@@ -331,6 +353,13 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ("Nonsense", None, "fails in pre_filter: TypeError: it answers with NoneType, not with PreFilterResult"),
         ("Short", None, "fails in filter: TypeError: its mask is bool (2,), not one boolean for each of 1 nodes"),
         ("Queue", None, "fails in pre_enqueue: PluginError: no such answer here"),
+        ("Half", None, "cannot be loaded: TypeError: it has score, but not normalize: at score it needs score"),
+        ("Coded", None, "fails in filter: TypeError: it answers with code Success, not with one of Error, Pending"),
+        ("Numbered", None, "fails in filter: TypeError: its reasons are (5,), not several texts"),
+        ("Stating", None, "fails in filter: TypeError: its fact is dict, not a function of the row"),
+        ("Naming", None, "fails in pre_filter: TypeError: its node_names are 'n1', not several texts"),
+        ("Permitting", {"letter": "x"}, "fails in permit: TypeError: it answers with code Error, not with one of"),
+        ("Spelling", {"letter": "x"}, "fails in permit: TypeError: its reasons are 'no', not several texts"),
     ],
 )
 def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: object, says: str) -> None:

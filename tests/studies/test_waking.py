@@ -161,3 +161,18 @@ def test_what_woke_a_pod_between_two_moments() -> None:
     (found,) = wakes_between(before, after, None, ("a", "b")).pods
     assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
     assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moved"),
+    [({}, {"gpu": ""}, True), ({"gpu": None}, {"gpu": ""}, False), ({"gpu": "a"}, {"gpu": ""}, False)],
+    ids=["added", "null is an empty text", "there before"],
+)
+def test_a_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool) -> None:
+    terms = [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
+    waiting = pod("p", cpu="1", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+    before, after = ({**node("n1"), "metadata": {"name": "n1", "labels": labels}} for labels in (old, new))
+    cluster = kschedctl.Cluster.from_objects([node("n2"), waiting])
+    found = kschedctl.wakes(cluster, "d/p", {"action": "Update", "old": before, "new": after})
+    assert found.moved is moved
+    assert bool(found.events) is (old != {"gpu": None})

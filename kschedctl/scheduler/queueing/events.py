@@ -87,6 +87,10 @@ class ClusterEvent(NamedTuple):
         return same and self.action & event.action == event.action
 
 
+TEXTS = ("labels", "annotations")
+"""Fields whose keys are the users' own: there a key without a value is not nothing."""
+
+
 class ChangedObject(NamedTuple):
     """An object as it was and as it is: ``old`` None when it was added, ``new`` None when it was deleted.
 
@@ -109,7 +113,9 @@ class ChangedObject(NamedTuple):
             old, new = (_field(each, path) for each in (self.old, self.new))
             return bool(old or new) and old != new
         old, new = (_part(each, path) for each in self.documents)
-        return bool(old != new)
+        if path[-1] in TEXTS:
+            return _texts(old) != _texts(new)
+        return bool(_without_empty(old) != _without_empty(new))
 
 
 class QueueingHint(StrEnum):
@@ -176,7 +182,12 @@ def _field(value: Any, path: tuple[str, ...]) -> Any:
 def _part(document: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         document = document.get(_camel(name)) if isinstance(document, Mapping) else None
-    return _without_empty(document)
+    return document
+
+
+def _texts(document: Any) -> dict[str, str]:
+    """Labels or annotations as Go reads them: an empty value is one, null is like it."""
+    return {key: value or "" for key, value in document.items()} if isinstance(document, Mapping) else {}
 
 
 def _camel(name: str) -> str:

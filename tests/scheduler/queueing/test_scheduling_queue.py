@@ -227,6 +227,17 @@ def test_after_five_minutes_an_unschedulable_pod_is_tried_again() -> None:
     assert cast(QueuedPod, queue.get(Position(0))).flushed
 
 
+def test_a_gated_pod_is_not_tried_again_after_five_minutes() -> None:
+    """The event of the timeout is none that a gating plugin asks for (MatchAnyClusterEvent, v1.36)."""
+    plugins = Said()
+    plugins.gated = frozenset({0})
+    queue = queue_of(1, plugins)
+    plugins.gated = frozenset()
+    queue.clock.time += 2 * LONGEST_UNSCHEDULABLE
+    queue.flush_unschedulable()
+    assert places(queue) == {0: UNSCHEDULABLE}
+
+
 def test_a_certain_pod_is_popped_from_wherever_it_waits() -> None:
     queue = queue_of(3)
     queue.add_unschedulable(pop(queue), FIT)
