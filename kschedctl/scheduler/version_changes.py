@@ -38,6 +38,7 @@ from kschedctl.scheduler.queueing import event_handlers, event_labels, events, p
 from kschedctl.scheduler.queueing.hints import claims as claim_hints
 from kschedctl.scheduler.queueing.hints import placed, pod_affinity, topology_spread, volume_limits, volumes
 from kschedctl.scheduler.registry import IN_TREE
+from kschedctl.scheduler.scheduler_plugins import coscheduling
 from kschedctl.scheduler.volumes import capacity_scoring
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
@@ -120,6 +121,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         node_resources_balanced_allocation.FORMULA,
         node_resources_balanced_allocation.BEST_EFFORT,
     ),
+    "Coscheduling": (coscheduling.COMES_AFTER_OTHERS, coscheduling.COUNTS_GATED),
     "ImageLocality": (image_locality.COUNTED,),
     "DefaultPreemption": (dry_run.SORTED_AGAIN, default_preemption.HEARS_OF_PODS),
     "NodeDeclaredFeatures": (node_declared_features.REASON, node_declared_features.INFERRED),

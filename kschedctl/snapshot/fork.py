@@ -15,6 +15,7 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.arrivals import Arrivals
 from kschedctl.snapshot.delta import Delta
+from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
@@ -36,6 +37,7 @@ class Fork:
     ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
     ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
     ``group_since``: in the cycle of a pod group, how long the trail was when it began; else None.
+    ``gang_history``: what became of gangs, where a queue is worked off; else None.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -49,6 +51,7 @@ class Fork:
         self.absent: Bools | None = None
         self.placement: Bools | None = None
         self.group_since: int | None = None
+        self.gang_history: GangHistory | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()

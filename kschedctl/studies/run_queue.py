@@ -42,16 +42,9 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
         queue_after={key(pod.position): place for pod, place in loop.queue},
         waiting_on_permit={key(p): loop.view.nodes.names[each.row] for p, each in loop.waiting.pods.items()},
         closed_loop=closed_loop,
-        **_left_out(scheduler),
+        **left_out(scheduler),
         **said(of_simulation(loop.simulation)),
     )
-
-
-def _left_out(scheduler: Scheduler) -> dict[str, Any]:
-    """What is not replayed; the queue is ordered by PrioritySort, whatever else a profile names."""
-    told = left_out(scheduler)
-    order = (f"plugin {scheduler.queue_sort.name} at queueSort",) if scheduler.queue_sort else ()
-    return {**told, "not_replayed": (*told["not_replayed"], *order)}
 
 
 def _gated(loop: SchedulingLoop) -> dict[str, reports.GatedPod]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kschedctl.cluster import Cluster
 from kschedctl.reports.over_time.searches import SearchStart
 from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.explain import not_replayed
@@ -59,9 +61,18 @@ def left_out(*schedulers: Scheduler) -> dict[str, Any]:
     """
     found = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
     missing = (line for scheduler, framework in found for line in not_replayed(scheduler, framework))
+    orders = (line for scheduler in schedulers for line in _other_order(scheduler))
     ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
-    told = {"not_replayed": tuple(dict.fromkeys(missing)), "ignored": tuple(dict.fromkeys(ignored))}
+    told = {"not_replayed": tuple(dict.fromkeys((*missing, *orders))), "ignored": tuple(dict.fromkeys(ignored))}
     return {**told, "extended": extended} if (extended := of_extenders(*schedulers)) else told
+
+
+def _other_order(scheduler: Scheduler) -> Iterator[str]:
+    """The plugin that orders the queue in place of PrioritySort, where that is not replayed."""
+    profile = next(iter(scheduler.configuration.profiles.values()))
+    names = [name for name in profile.plugins["queueSort"] if name != PrioritySort.name]
+    if scheduler.queue_sort is None:
+        yield from (f"plugin {name} at queueSort" for name in names)
 
 
 def of_extenders(*schedulers: Scheduler) -> tuple[str, ...]:

@@ -42,6 +42,12 @@ class GangPlugin(Plugin, Protocol):
     def after_another(self) -> str:
         """Why they leave when one of them does."""
 
+    def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+        """A pod has passed Permit, or waits there: the pods that are to be tried as soon as possible."""
+
+    def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
+        """The gang of a pod that fits nowhere, or had to leave its node, has failed; the view's history keeps that."""
+
 
 def gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
     """The plugin of a profile that knows of gangs."""

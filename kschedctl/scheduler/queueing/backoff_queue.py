@@ -6,10 +6,10 @@ Upstream: pkg/scheduler/backend/queue/backoff_queue.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
 
 ORDERING_WINDOW = NANOSECONDS
@@ -45,9 +45,9 @@ USUAL_BACKOFF = Backoff()
 class BackoffQueue:
     """Pods that back off, those that came back by errors apart: these wait until their time is over."""
 
-    def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF) -> None:
-        self._clock, self.backoff = clock, backoff
-        self._pods = PodHeap(self._order if backoff.popped else self.expiration)
+    def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF, order: QueueOrder = BY_PRIORITY) -> None:
+        self._clock, self.backoff, self._active = clock, backoff, order
+        self._pods = order.heap(self._order) if backoff.popped else PodHeap(self.expiration)
         self._errors = PodHeap(self.expiration)
 
     def __len__(self) -> int:
@@ -93,10 +93,10 @@ class BackoffQueue:
             pod.backoff_expiration = self.backoff.aligned(ends)
         return pod.backoff_expiration
 
-    def _completed(self, queue: PodHeap) -> Iterator[QueuedPod]:
+    def _completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
         while (first := queue.peek()) and not self.backing_off(first):
             queue.delete(first.position)
             yield first
 
-    def _order(self, pod: QueuedPod) -> tuple[int, tuple[int, float]]:
-        return self.expiration(pod), PrioritySort.sort_key(pod.priority, pod.timestamp)
+    def _order(self, pod: QueuedPod) -> tuple[int, Any]:
+        return self.expiration(pod), self._active.key(pod)

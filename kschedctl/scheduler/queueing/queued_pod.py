@@ -48,6 +48,10 @@ class QueuedPod:
         return bool(self.gating_plugin)
 
 
+PodOrder = Callable[[QueuedPod], Any]
+"""The key of a pod: the smallest is popped first."""
+
+
 class Clock:
     """A time that stands still but for one nanosecond at each look, so that what comes later is later."""
 
@@ -62,7 +66,7 @@ class Clock:
 class PodHeap:
     """Pods by a key, the smallest of which is popped first. A pod's key must not change while it is in there."""
 
-    def __init__(self, key: Callable[[QueuedPod], Any]) -> None:
+    def __init__(self, key: PodOrder) -> None:
         self._key = key
         self._heap: list[tuple[Any, int, Position]] = []
         self._pods: dict[Position, tuple[int, QueuedPod]] = {}

@@ -28,6 +28,7 @@ from kschedctl.scheduler.preemption.promises import takes_back
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
+from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
@@ -37,6 +38,7 @@ from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -108,7 +110,9 @@ class SchedulingLoop:
         members = groups.members if groups else frozenset[Position]()
         self.plugins = QueuePlugins(scheduler, self.view, self.info)
         rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
-        self.queue = SchedulingQueue(self.plugins, rules, Clock())
+        clock = Clock()
+        self.view.gang_history = GangHistory(clock.now)
+        self.queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, self.view))
         self.waiting = PermitWaits(self.view)
         self._signers: dict[str, Signer] = {}
         self._objects: dict[Position, Pod] = {}
@@ -182,6 +186,10 @@ class SchedulingLoop:
         """Whether the pod, which is on its node, is bound there, waits or has to leave."""
         info = self.info(popped.position)
         outcome = run_permit(framework, info, self.view, found.row)
+        placed = outcome.status.code in (Code.SUCCESS, Code.WAIT)
+        if placed and (plugin := gang_plugin(framework)):
+            siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
+            self.queue.activate(siblings)
         if outcome.status.code is Code.WAIT:
             since, pending = self.queue.clock.now(), dict(outcome.waiting)
             self.waiting.pods[popped.position] = PermitWait(popped, framework, info, found.row, pending, since)
@@ -191,6 +199,7 @@ class SchedulingLoop:
             record.scheduled, record.bound = found, {popped.position: found.row}
         else:
             self._leave(popped.position)
+            self._unreserve(framework, info.pod, record)
             self.fail(popped, _not_permitted(outcome), record)
 
     def settle(self, waiting: PermitWait, outcome: PermitOutcome, record: CycleRecord) -> None:
@@ -201,8 +210,7 @@ class SchedulingLoop:
             record.bound[position] = waiting.row
             return
         self._leave(position)
-        if plugin := gang_plugin(waiting.framework):
-            self._give_up(waiting.framework, waiting.info.pod, plugin.after_another, record)
+        self._unreserve(waiting.framework, waiting.info.pod, record)
         there = self.object(position)
         there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.row]))
         events = self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None))
@@ -230,6 +238,10 @@ class SchedulingLoop:
             self.fail(popped, Failed(Code.UNRESOLVABLE, NO_NODES), record)
             return
         outcome = run_post_filter(cycle)
+        plugin = gang_plugin(cycle.framework)
+        given_up = plugin.gives_up(cycle) if plugin and plugin.name in outcome.results else ""
+        if plugin and given_up:
+            plugin.failed(cycle.info.pod, self.view, fits_nowhere=True)
         nominated = self._nominated(outcome)
         if nominated is not None and nominated != NO_ROW:
             record.victims = self._victims(outcome, nominated)
@@ -238,9 +250,14 @@ class SchedulingLoop:
             self.view.preempting.add(self.view.pods.objects[popped.position].key)
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
         self.fail(popped, failure, record)
-        plugin = gang_plugin(cycle.framework)
-        if plugin is not None and plugin.name in outcome.results and (reason := plugin.gives_up(cycle)):
-            self._give_up(cycle.framework, cycle.info.pod, reason, record)
+        if given_up:
+            self._give_up(cycle.framework, cycle.info.pod, given_up, record)
+
+    def _unreserve(self, framework: FrameworkLike, pod: Pod, record: CycleRecord) -> None:
+        """A pod that left its node takes those of its gang that wait with it."""
+        if plugin := gang_plugin(framework):
+            plugin.failed(pod, self.view)
+            self._give_up(framework, pod, plugin.after_another, record)
 
     def _give_up(self, framework: FrameworkLike, pod: Pod, reason: str, record: CycleRecord) -> None:
         """The pods of its gang that wait leave their nodes."""

@@ -10,11 +10,11 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ClusterEvent
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
+from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
+from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 
@@ -102,10 +102,10 @@ class UnschedulablePods:
 class SchedulingQueue:
     """The pods that wait, by their positions."""
 
-    def __init__(self, plugins: QueueAdvice, rules: Rules, clock: Clock) -> None:
+    def __init__(self, plugins: QueueAdvice, rules: Rules, clock: Clock, order: QueueOrder = BY_PRIORITY) -> None:
         self.plugins, self.rules, self.clock = plugins, rules, clock
-        self.active = PodHeap(_by_priority)
-        self.backoff = BackoffQueue(clock, rules.backoff)
+        self.active = order.heap(order.key)
+        self.backoff = BackoffQueue(clock, rules.backoff, order)
         self.unschedulable = UnschedulablePods()
         self.cycle = 0
         """How many pods were popped."""
@@ -284,7 +284,3 @@ class SchedulingQueue:
             pod.rejectors = pod.rejectors._replace(unschedulable=refused)
             self.unschedulable.add(pod)
         return bool(plugin)
-
-
-def _by_priority(pod: QueuedPod) -> tuple[int, float]:
-    return PrioritySort.sort_key(pod.priority, pod.timestamp)

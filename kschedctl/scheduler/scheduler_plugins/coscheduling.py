@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import GangKey, coscheduling_gang
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import go_seconds
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -32,6 +33,7 @@ from kschedctl.scheduler.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.pod_groups.gangs import GangPods, coscheduling_group, gang_pods
 from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.queueing.queued_pod import QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
 from kschedctl.snapshot.fork import Fork
@@ -42,6 +44,7 @@ TOO_FEW = "pre-filter pod {} cannot find enough sibling pods, current pods numbe
 GATED = "pre-filter pod {} cannot proceed due to gated pods in the same PodGroup"
 NO_GROUP = "can not find pod group"
 NOT_FOUND = "PodGroup not found"
+FAILED = "podGroup {} failed recently"
 REJECTED = "PodGroup {} gets rejected due to Pod {} is unschedulable even after PostFilter"
 OPTIMISTIC = "optimistic rejection in PostFilter"
 UNRESERVED = "rejection in Unreserve"
@@ -49,6 +52,18 @@ NOT_SAID = 60
 """Seconds to wait where neither the group nor the arguments say how long."""
 LAST = "~"
 """Sorts after every time: of what is still to be created."""
+GRANTED_SECONDS = 3
+"""For so long a group counts as having its resources where the arguments say that nobody waits."""
+COMES_AFTER_OTHERS = ByVersion(
+    "a group of Coscheduling that failed is tried after younger ones",
+    (("", False), ("1.34", True)),
+    "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
+)
+COUNTS_GATED = ByVersion(
+    "Coscheduling counts pods with scheduling gates as missing",
+    (("", False), ("1.34", True)),
+    "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
+)
 
 
 class CoschedulingArgs(PluginArgs, frozen=True):
@@ -74,6 +89,10 @@ class _Found(NamedTuple):
     key: GangKey
     group: CoschedulingPodGroup
 
+    @property
+    def name(self) -> str:
+        return f"{self.key.namespace}/{self.key.name}"
+
 
 def _found(pod: Pod, view: Fork) -> _Found | None:
     key = coscheduling_gang(pod)
@@ -85,7 +104,7 @@ class Coscheduling(DeclaredPlugin):
     """Refuses a pod whose group lacks pods, or resources in the whole cluster; lets it wait until enough have nodes.
 
     Pods of a group are next to each other in the queue. When one fits nowhere those that wait are given up, unless few
-    are missing. How long groups that were given up are left alone, and how long one waits, is time, which stands still.
+    are missing; then others come before the group, and by the arguments it is left alone for some time.
 
     Upstream: pkg/coscheduling of kubernetes-sigs/scheduler-plugins.
     """
@@ -95,12 +114,14 @@ class Coscheduling(DeclaredPlugin):
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
     args_type = CoschedulingArgs
 
-    def __init__(self, args: CoschedulingArgs) -> None:
+    def __init__(self, args: CoschedulingArgs, release: KubeVersion) -> None:
         self.args = args
+        self._comes_after_others = COMES_AFTER_OTHERS.at(release)
+        self._counts_gated = COUNTS_GATED.at(release)
 
     @classmethod
     def make(cls, args: CoschedulingArgs, gates: FeatureGates) -> Self:
-        return cls(args)
+        return cls(args, gates.release)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.ADD)
@@ -120,6 +141,18 @@ class Coscheduling(DeclaredPlugin):
         if found is None:  # in the queue a time has nanoseconds, so that no two are the same
             return -priority, pod.metadata.creation_timestamp or LAST, True, time, pod.key
         return -priority, found.group.metadata.creation_timestamp or LAST, False, 0, pod.key
+
+    def queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
+        """By priority, then by the age of the group, or when it failed last, or else when the pod could be tried first.
+
+        Whatever waits was created before the queue is worked off.
+        """
+        waiting = view.pods.objects[pod.position]
+        key, found = coscheduling_gang(waiting), _found(waiting, view)
+        failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
+        if found is None or failed is not None:
+            return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
+        return -pod.priority, False, found.group.metadata.creation_timestamp or LAST, waiting.key
 
     def gang(self, pod: Pod) -> GangKey | None:
         return coscheduling_gang(pod)
@@ -161,11 +194,18 @@ class Coscheduling(DeclaredPlugin):
         found = _found(info.pod, view)
         if found is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods, group = gang_pods(view, found.key), found.group
+        pods, group, history = gang_pods(view, found.key), found.group, view.gang_history
+        if history and history.is_left_alone(found.key):
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(found.name),)))
         if why := self._lacking(info, view, pods, group):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
-        gap = resource_gap(group, view, pods) if group.spec.min_resources is not None else None
-        return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact) if gap else PreFilterResult()
+        if group.spec.min_resources is None or (history and history.is_granted(found.key)):
+            return PreFilterResult()
+        if gap := resource_gap(group, view, pods):
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact)
+        if history:
+            history.grant(found.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
+        return PreFilterResult()
 
     def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Why too few pods of the group can be tried; empty where they are enough."""
@@ -174,6 +214,8 @@ class Coscheduling(DeclaredPlugin):
         size, least = pods.size + asked, group.spec.min_member
         if size < least:
             return TOO_FEW.format(name, size, least)
+        if not self._counts_gated:
+            return ""
         gated = pods.gated(view) + (asked and bool(info.spec.scheduling_gates))
         return GATED.format(name) if least - size + gated > 0 else ""
 
@@ -181,7 +223,7 @@ class Coscheduling(DeclaredPlugin):
         found = _found(cycle.info.pod, cycle.view)
         if found is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
-        reason = REJECTED.format(f"{found.key.namespace}/{found.key.name}", cycle.info.pod.metadata.name)
+        reason = REJECTED.format(found.name, cycle.info.pod.metadata.name)
         return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle) else ()))
 
     def gives_up(self, cycle: Cycle) -> str:
@@ -192,6 +234,27 @@ class Coscheduling(DeclaredPlugin):
     @property
     def after_another(self) -> str:
         return UNRESERVED
+
+    def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
+        """Where one fits nowhere though all pods are there, the group is left alone as long as the arguments say."""
+        found, history = _found(pod, view), view.gang_history
+        if found is None or history is None:
+            return
+        if fits_nowhere and gang_pods(view, found.key).size >= found.group.spec.min_member:
+            history.leave_alone(found.key, self.args.pod_group_backoff_seconds)
+        history.fail(found.key)
+
+    def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+        """The first of a group to get a node has the others tried; once enough have one it has not failed any more."""
+        found = _found(pod, view)
+        if found is None:
+            return ()
+        pods = gang_pods(view, found.key)
+        if waits:
+            return [Position(each) for each in pods.waiting.tolist()] if len(pods.assigned) == 1 else ()
+        if view.gang_history:
+            view.gang_history.failed.pop(found.key, None)
+        return ()
 
     def _lacks_many(self, found: _Found, assigned: int) -> bool:
         """Whether so many are missing that a pod which fits nowhere makes those of its group that wait be given up."""

@@ -1,0 +1,114 @@
+"""The order of the queue as a QueueSort plugin has it, which may change while pods wait.
+
+Upstream: pkg/scheduler/backend/heap/heap.go (v1.36) and container/heap of Go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from kschedctl.api.arrays import Position
+from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
+from kschedctl.scheduler.plugins.priority_sort import PrioritySort
+from kschedctl.scheduler.queueing.queued_pod import PodHeap, PodOrder, QueuedPod
+from kschedctl.snapshot.fork import Fork
+
+
+@runtime_checkable
+class QueueOrderPlugin(Plugin, Protocol):
+    """A QueueSort plugin that goes by what the queue knows of a pod."""
+
+    def queue_key(self, pod: QueuedPod, view: Fork) -> Any:
+        """The smallest is tried first."""
+
+
+class ChangingHeap:
+    """Pods by a key that is looked at anew each time two are compared, as Go's heap does.
+
+    A pod whose key changed stays where it is until it is compared: the first to be popped need not be the smallest.
+    """
+
+    def __init__(self, key: PodOrder) -> None:
+        self._key = key
+        self._heap: list[QueuedPod] = []
+        self._pods: dict[Position, QueuedPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """In the order in which they were added."""
+        return iter(self._pods.values())
+
+    def get(self, position: Position) -> QueuedPod | None:
+        return self._pods.get(position)
+
+    def add(self, pod: QueuedPod) -> None:
+        self._pods[pod.position] = pod
+        self._heap.append(pod)
+        self._up(len(self._heap) - 1)
+
+    def delete(self, position: Position) -> QueuedPod | None:
+        pod = self._pods.pop(position, None)
+        if pod is not None:
+            self._remove(self._heap.index(pod))
+        return pod
+
+    def peek(self) -> QueuedPod | None:
+        return self._heap[0] if self._heap else None
+
+    def pop(self) -> QueuedPod | None:
+        return self.delete(self._heap[0].position) if self._heap else None
+
+    def _remove(self, index: int) -> None:
+        last = len(self._heap) - 1
+        self._swap(index, last)
+        self._heap.pop()
+        if index < last and not self._down(index):
+            self._up(index)
+
+    def _up(self, index: int) -> None:
+        while index and self._less(index, parent := (index - 1) // 2):
+            self._swap(index, parent)
+            index = parent
+
+    def _down(self, start: int) -> bool:
+        """Whether it moved."""
+        index = start
+        while (child := 2 * index + 1) < len(self._heap):
+            if child + 1 < len(self._heap) and self._less(child + 1, child):
+                child += 1
+            if not self._less(child, index):
+                break
+            self._swap(index, child)
+            index = child
+        return index > start
+
+    def _less(self, left: int, right: int) -> bool:
+        return bool(self._key(self._heap[left]) < self._key(self._heap[right]))
+
+    def _swap(self, left: int, right: int) -> None:
+        self._heap[left], self._heap[right] = self._heap[right], self._heap[left]
+
+
+class QueueOrder:
+    """``plugin`` orders the queue; None for PrioritySort."""
+
+    def __init__(self, plugin: QueueSortPlugin | None = None, view: Fork | None = None) -> None:
+        self._plugin, self._view = plugin, view
+
+    def heap(self, key: PodOrder) -> PodHeap | ChangingHeap:
+        """An empty heap by a key that is made of the order's."""
+        return PodHeap(key) if self._plugin is None else ChangingHeap(key)
+
+    def key(self, pod: QueuedPod) -> Any:
+        """The smallest is tried first, as things are."""
+        if self._plugin is None or self._view is None:
+            return PrioritySort.sort_key(pod.priority, pod.timestamp)
+        if offers(self._plugin, QueueOrderPlugin):
+            return self._plugin.queue_key(pod, self._view)
+        return self._plugin.sort_keys(self._view, [pod.position])[0], pod.timestamp
+
+
+BY_PRIORITY = QueueOrder()

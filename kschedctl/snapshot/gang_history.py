@@ -1,0 +1,43 @@
+"""What became of gangs of other projects while a queue is worked off, as far as it decides what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kschedctl.api.gangs import GangKey
+
+NANOSECONDS = 10**9
+
+
+class GangHistory:
+    """``now``: the time of the queue in nanoseconds, later at each look. ``failed``: when each gang failed last.
+
+    Upstream: PodGroupManager in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.now = now
+        self.failed: dict[GangKey, int] = {}
+        self._left_alone: dict[GangKey, int] = {}
+        self._granted: dict[GangKey, int] = {}
+
+    def leave_alone(self, key: GangKey, seconds: int) -> None:
+        """Nobody of it is tried for so long; that does not end later for one that is left alone already."""
+        if seconds and not self.is_left_alone(key):
+            self._left_alone[key] = self.now() + seconds * NANOSECONDS
+
+    def is_left_alone(self, key: GangKey) -> bool:
+        return key in self._left_alone and self.now() <= self._left_alone[key]
+
+    def grant(self, key: GangKey, seconds: int) -> None:
+        """For so long it is taken to have the resources that it wants at the least."""
+        if not self.is_granted(key):
+            self._granted[key] = self.now() + seconds * NANOSECONDS
+
+    def is_granted(self, key: GangKey) -> bool:
+        return key in self._granted and self.now() <= self._granted[key]
+
+    def fail(self, key: GangKey) -> None:
+        """Some pod of it fits nowhere, or had to leave its node."""
+        self._granted.pop(key, None)
+        self.failed[key] = self.now()
