@@ -16,6 +16,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    Verbatim,
     marked,
     stacked,
 )
@@ -30,14 +31,16 @@ def show(page: Page, style: Style) -> str:
     return "\n\n".join(_block(block) for block in page if not isinstance(block, Plot)) + "\n"
 
 
-def _block(block: Heading | Paragraph | Command | Bullets | Table) -> str:
+def _block(block: Heading | Paragraph | Command | Verbatim | Bullets | Table) -> str:
     match block:
-        case Heading(text):
-            return f"### {_inline(text)}"
+        case Heading(text, level):
+            return f"##{'#' * level} {_inline(text)}"
         case Paragraph(parts):
             return " ".join(map(_inline, parts))
         case Command(text):
             return _code(printable(text))
+        case Verbatim(_, text):
+            return "\n".join(f"    {printable(line)}" for line in text.splitlines())
         case Bullets(items):
             return "\n".join(f"- {_inline(item)}" for item in items)
         case Table():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple, TypeVar
 
@@ -41,7 +41,10 @@ def marked(cell: Cell) -> Marked:
 
 @dataclass(frozen=True)
 class Heading:
+    """``level``: 1, or more for what stands below another heading."""
+
     text: str
+    level: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,14 @@ class Paragraph:
 class Command:
     """Something to type as it stands: never folded."""
 
+    text: str
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Lines to copy as they stand, such as a patch; ``name`` says what they are."""
+
+    name: str
     text: str
 
 
@@ -125,7 +136,7 @@ class Plot:
     series: tuple[Series, ...]
 
 
-Block = Heading | Paragraph | Command | Bullets | Table | Plot
+Block = Heading | Paragraph | Command | Verbatim | Bullets | Table | Plot
 Page = tuple[Block, ...]
 
 
@@ -138,9 +149,10 @@ NO_COMMANDS: Commands = {}
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
-    ``fixes``: what to do about each finding. ``template``: of ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``:
-    where the text goes it can be drawn in characters. ``commands``: what whoever reads it can type next, about the
-    whole under an empty name, else by the pod or cluster that it is about.
+    ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``template``: of
+    ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: where the text goes it can be drawn in characters.
+    ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod or cluster
+    that it is about.
     """
 
     width: int = 110
@@ -148,6 +160,7 @@ class Style:
     wide: bool = False
     all_nodes: bool = False
     fixes: bool = False
+    patches: bool = False
     template: str = ""
     plots: bool = False
     commands: Commands = field(default_factory=dict)
@@ -168,6 +181,12 @@ def paragraph(*parts: Cell) -> Paragraph:
 def section(title: str, *blocks: Block) -> Page:
     """A heading and what stands under it."""
     return (Heading(title), *blocks)
+
+
+def below(title: str, page: Page) -> Page:
+    """A heading, and a page below it with headings of its own."""
+    lower = (replace(block, level=block.level + 1) if isinstance(block, Heading) else block for block in page)
+    return (Heading(title), *lower)
 
 
 def parts(page: Page) -> Iterator[tuple[str, Page]]:

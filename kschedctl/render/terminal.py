@@ -33,6 +33,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    Verbatim,
     stacked,
 )
 from kschedctl.render.plots import drawn
@@ -89,7 +90,7 @@ def header(column: Column) -> str:
 
 def _folded(block: Block, style: Style) -> list[str]:
     """The lines of a block; rich asks neither the terminal nor the environment for anything."""
-    file, indent = StringIO(), INDENT if isinstance(block, Command | Table | Plot) else 0
+    file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
     console = Console(
         file=file,
         width=style.width - indent,
@@ -104,7 +105,7 @@ def _folded(block: Block, style: Style) -> list[str]:
         highlight=False,
     )
     for piece in _pieces(block, console.width):
-        console.print(piece, soft_wrap=isinstance(block, Command))
+        console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
     return [" " * indent + line for line in file.getvalue().splitlines()]
 
 
@@ -116,6 +117,8 @@ def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
             yield Text(" ").join(map(_text, parts))
         case Command(text):
             yield _text(Marked(text, Tone.CODE))
+        case Verbatim(_, text):
+            yield Text("\n").join(_text(Marked(line, Tone.CODE)) for line in text.splitlines())
         case Bullets(items):
             bullets = Layout.grid()
             bullets.add_column(no_wrap=True)
@@ -183,6 +186,8 @@ def _unfolded(block: Block, style: Style) -> Iterator[str]:
             yield " ".join(_painted(part, style) for part in parts)
         case Command(text):
             yield " " * INDENT + _painted(Marked(text, Tone.CODE), style)
+        case Verbatim(_, text):
+            yield from (" " * INDENT + _painted(Marked(line, Tone.CODE), style) for line in text.splitlines())
         case Bullets(items):
             yield from (BULLET + _painted(item, style) for item in items)
         case Table():

@@ -16,7 +16,7 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from kschedctl.render.html.sections import sections
+from kschedctl.render.html.sections import HtmlSection, sections
 from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
 from kschedctl.render.printable import printable
@@ -33,26 +33,41 @@ def show(document: Document, page: Page) -> str:
     style, script = _asset("report.css"), _asset("report.js")
     kind = str(getattr(document, "kind", ""))
     return _template().render(
-        title=" ".join(_HUMP.split(kind)),
+        title=" ".join(humps(kind)),
         subject=printable(str(getattr(document, "pod", ""))),
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        widgets=widgets_of(document),
-        sections=sections(page),
+        sections=_with_widgets(sections(page), widgets_of(document)),
     )
 
 
 def style_of(document: Document, style: Style) -> Style:
     """With all rows, which are not laid out before they are looked at; of an Explanation the matrix has them."""
-    return replace(style, width=WIDTH, color=False, wide=not isinstance(document, Explanation))
+    wide = not isinstance(document, Explanation)
+    return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True)
+
+
+def humps(name: str) -> list[str]:
+    """The words of a name.
+
+    >>> humps("NodeResourcesFit")
+    ['Node', 'Resources', 'Fit']
+    """
+    return _HUMP.split(name)
+
+
+def _with_widgets(found: list[HtmlSection], widgets: list[HtmlSection]) -> list[HtmlSection]:
+    """Widgets stand behind the answer."""
+    return [*found[:1], *widgets, *found[1:]]
 
 
 @cache
 def _template() -> jinja2.Template:
     loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["humps"] = humps
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.get_template("report.html.j2")
 

@@ -37,9 +37,10 @@ def _matrix(report: Explanation) -> Grid:
     scorers = {**report.weighted, **report.extender_scores}
     refusers = (refusal.plugin for node in report.nodes for refusal in node.refusals)
     plugins = tuple(dict.fromkeys(filter(None, (*refusers, *scorers))))
-    columns = [("pool and answer", False), ("node", False), ("zone", False), ("why", False), ("total", True)]
+    columns = [("pool and answer", False, False), ("node", False, True), ("zone", False, True)]
+    columns += [("why", False, False), ("total", True, False)]
     rows = tuple(_row(report, node, plugins) for node in report.nodes if node.feasible or node.refusals)
-    all_columns = (*columns, *((printable(plugin), True) for plugin in plugins))
+    all_columns = (*columns, *((printable(plugin), True, False) for plugin in plugins))
     return Grid(all_columns, rows, grouped=0, bars=(4,))
 
 

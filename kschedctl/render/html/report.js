@@ -1,8 +1,11 @@
 "use strict";
 // Every text reaches the page by textContent: what a cluster says is never markup.
 (() => {
-  const collator = new Intl.Collator("en", { numeric: true });
-  const STEP = 200;
+  const STEP = 200; // rows more, each time that they are asked for
+  const SHORT = 60; // characters of a name that is not broken
+  const TURN = 8; // milliseconds of work before the page gets its turn
+  const english = (count) => count.toLocaleString("en");
+  const turn = () => new Promise((done) => setTimeout(done));
 
   const element = (name, attributes, ...children) => {
     const made = document.createElement(name);
@@ -14,13 +17,14 @@
     return made;
   };
 
-  const plain = (cell) => (typeof cell === "string" ? cell : cell.map((line) => line[0]).join(" "));
-  const number = (text) => {
-    const found = /^[^\d-]*(-?[\d,]*\.?\d+)/.exec(text);
-    return found ? Number(found[1].replaceAll(",", "")) : NaN;
+  const live = document.querySelector("#live");
+  const announce = (text) => {
+    live.textContent = "";
+    setTimeout(() => { live.textContent = text; }, 50);
   };
-  const english = (count) => count.toLocaleString("en");
 
+  // A cell is a text, or lines of [text, tone].
+  const plain = (cell) => (typeof cell === "string" ? cell : cell.map((line) => line[0]).join(" "));
   const contents = (cell) => {
     if (typeof cell === "string") return [cell];
     return cell.flatMap(([text, tone], i) => {
@@ -28,56 +32,82 @@
       return i ? [document.createElement("br"), shown] : [shown];
     });
   };
+  const number = (text) => {
+    const found = /^[^\d-]*(-?[\d,]*\.?\d+)/.exec(text);
+    return found ? Number(found[1].replaceAll(",", "")) : -Infinity;
+  };
+  const natural = (text) => text.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(12, "0"));
 
-  const grid = (place) => {
-    const data = JSON.parse(place.querySelector("script").textContent);
+  // The place of each row in the order of a column, equal ones having the same.
+  const ranks = (rows, column, numeric) => {
+    const keys = rows.map((row) => (numeric ? number : natural)(plain(row[column])));
+    if (numeric) return keys;
+    const place = new Map([...new Set(keys)].sort((a, b) => (a < b ? -1 : 1)).map((key, i) => [key, i]));
+    return keys.map((key) => place.get(key));
+  };
+
+  // What is looked for in each row, made in turns.
+  const searched = async (rows) => {
+    const texts = [];
+    let start = performance.now();
+    for (const row of rows) {
+      texts.push(row.map(plain).join("\n").toLowerCase());
+      if (performance.now() - start > TURN) {
+        await turn();
+        start = performance.now();
+      }
+    }
+    return texts;
+  };
+
+  const grid = (place, data) => {
     const [tools, body, status] = [".tools", "tbody", ".status"].map((part) => place.querySelector(part));
-    const heads = [...place.querySelectorAll("th")];
+    const heads = [...place.querySelectorAll("thead tr > *")];
     const order = data.rows.map((_, i) => i);
-    const greatest = data.bars.map((c) => Math.max(...data.rows.map((row) => number(plain(row[c])) || 0), 1));
-    const open = new Set();
-    let [texts, wanted, sorted, falling, folded, limit] = [null, "", -1, false, data.grouped >= 0, data.shown];
-
-    const matching = () => {
-      if (!wanted) return order;
-      texts ??= data.rows.map((row) => row.map(plain).join("\n").toLowerCase());
-      const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
-      return order.filter((i) => words.every((word) => texts[i].includes(word)));
+    const ranked = new Map();
+    const rank = (column) => {
+      if (!ranked.has(column)) ranked.set(column, ranks(data.rows, column, data.columns[column][1]));
+      return ranked.get(column);
     };
+    const most = new Map(data.bars.map((column) => [column, Math.max(...rank(column), 1)]));
+    const open = new Set();
+    let [texts, wanted, sorted, falling, folded, limit] = [null, [], -1, false, data.grouped >= 0, data.shown];
 
+    const matching = () => (wanted.length ? order.filter((i) => wanted.every((word) => texts[i].includes(word))) : order);
     const inOrder = (rows) => {
       if (sorted < 0) return rows;
-      const keys = new Map(rows.map((i) => [i, plain(data.rows[i][sorted])]));
-      const numeric = data.columns[sorted][1];
-      const compare = (a, b) => {
-        if (!numeric) return collator.compare(keys.get(a), keys.get(b));
-        const [x, y] = [number(keys.get(a)), number(keys.get(b))];
-        return (Number.isNaN(x) ? -Infinity : x) - (Number.isNaN(y) ? -Infinity : y) || 0;
-      };
-      return [...rows].sort((a, b) => (falling ? compare(b, a) : compare(a, b)) || a - b);
+      const [places, way] = [rank(sorted), falling ? -1 : 1];
+      return [...rows].sort((a, b) => (places[a] === places[b] ? a - b : places[a] < places[b] ? -way : way));
     };
 
-    const line = (i) => {
-      const cells = data.rows[i].map((cell, c) => {
-        const made = element("td", { class: c === data.grouped ? "grouping" : data.columns[c][1] ? "right" : false }, ...contents(cell));
-        const bar = data.bars.indexOf(c);
-        const value = bar < 0 ? NaN : number(plain(cell));
-        if (value > 0) {
-          const drawn = element("span", { class: "bar", "aria-hidden": "true" });
-          drawn.style.width = `${(100 * value) / greatest[bar]}%`;
-          made.append(drawn);
-        }
-        return made;
-      });
-      return element("tr", {}, ...cells);
+    const cell = (content, column) => {
+      const [name, right, keep] = data.columns[column];
+      const look = column === data.grouped ? "grouping" : right ? "right" : keep && plain(content).length <= SHORT ? "keep" : false;
+      const made = element("td", { class: look, role: "cell", "data-name": name }, ...contents(content));
+      const value = most.has(column) ? number(plain(content)) : 0;
+      if (value > 0) {
+        const drawn = element("span", { class: "bar", "aria-hidden": "true" });
+        drawn.style.width = `${(100 * value) / most.get(column)}%`;
+        made.append(drawn);
+      }
+      return made;
     };
+    const line = (i) => element("tr", { role: "row" }, ...data.rows[i].map(cell));
+    const across = (button, look) =>
+      element("tr", { class: look, role: "row" }, element("td", { colspan: data.columns.length, role: "cell" }, button));
 
-    const lines = (rows, key) => {
+    const lines = (rows) => {
       const made = rows.slice(0, limit).map(line);
       if (rows.length > limit) {
         const more = element("button", { type: "button" }, `Show ${english(Math.min(STEP, rows.length - limit))} more`);
-        more.addEventListener("click", () => { limit += STEP; lay(key); });
-        made.push(element("tr", {}, element("td", { colspan: data.columns.length }, more)));
+        more.addEventListener("click", () => {
+          const next = [...body.querySelectorAll("tr")].indexOf(more.closest("tr"));
+          limit += STEP;
+          lay();
+          body.children[next]?.querySelector("td")?.setAttribute("tabindex", "-1");
+          body.children[next]?.querySelector("td")?.focus();
+        });
+        made.push(across(more, false));
       }
       return made;
     };
@@ -91,51 +121,68 @@
       }
       return [...found].sort((a, b) => b[1].length - a[1].length).flatMap(([key, members]) => {
         const isOpen = open.has(key);
-        const label = `${key || "—"} (${english(members.length)})`;
-        const button = element("button", { type: "button", "aria-expanded": String(isOpen) }, label);
-        button.addEventListener("click", () => { open[isOpen ? "delete" : "add"](key); lay(key); });
+        const button = element("button", { type: "button", "aria-expanded": String(isOpen) }, `${key || "—"} (${english(members.length)})`);
+        button.addEventListener("click", () => {
+          open[isOpen ? "delete" : "add"](key);
+          lay();
+          [...body.querySelectorAll(".group button")].find((each) => each.dataset.key === key)?.focus();
+        });
         button.dataset.key = key;
-        const head = element("tr", { class: "group" }, element("td", { colspan: data.columns.length }, button));
-        return isOpen ? [head, ...lines(members, key)] : [head];
+        const head = across(button, "group");
+        return isOpen ? [head, ...lines(members)] : [head];
       });
     };
 
-    const lay = (focused) => {
+    const lay = () => {
       place.classList.toggle("folded", folded);
       const rows = inOrder(matching());
       body.replaceChildren(...(folded ? groups(rows) : lines(rows)));
       const all = english(data.rows.length);
-      status.textContent = rows.length === data.rows.length ? (rows.length > 10 ? `${all} rows` : "") : `${english(rows.length)} of ${all} rows`;
-      heads.forEach((head, c) => head.setAttribute("aria-sort", c !== sorted ? "none" : falling ? "descending" : "ascending"));
-      if (focused !== undefined) [...body.querySelectorAll(".group button")].find((each) => each.dataset.key === focused)?.focus();
+      const told = rows.length < data.rows.length ? `${english(rows.length)} of ${all} rows` : rows.length > 10 ? `${all} rows` : "";
+      if (status.textContent !== told) status.textContent = told;
+      heads.forEach((head, c) => head.hasAttribute("aria-sort") && head.setAttribute("aria-sort", c !== sorted ? "none" : falling ? "descending" : "ascending"));
     };
 
-    heads.forEach((head, c) => {
-      const button = element("button", { type: "button" }, head.textContent);
+    const sortable = () => heads.forEach((head, c) => {
+      if (!head.textContent) return;
+      const button = element("button", { type: "button" }, ...head.childNodes);
       button.addEventListener("click", () => {
         [falling, sorted] = [sorted === c ? !falling : data.columns[c][1], c];
         lay();
       });
       head.replaceChildren(button);
-      head.classList.toggle("grouping", c === data.grouped);
+      head.setAttribute("aria-sort", "none");
     });
-    if (data.rows.length > 10) {
-      const search = element("input", { type: "search", placeholder: "Filter by text", "aria-label": "Filter the rows by text" });
-      let waiting = 0;
+
+    const filterable = () => {
+      const search = element("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+      let [waiting, made] = [0, null];
+      const prepare = () => { made ??= searched(data.rows).then((found) => { texts = found; }); return made; };
+      search.addEventListener("focus", prepare, { once: true });
       search.addEventListener("input", () => {
         clearTimeout(waiting);
-        waiting = setTimeout(() => { wanted = search.value; limit = data.shown; lay(); }, 80);
+        waiting = setTimeout(async () => {
+          await prepare();
+          wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+          limit = data.shown;
+          lay();
+        }, 120);
       });
-      tools.append(search);
+      tools.append(element("label", {}, "Filter rows", search));
       tools.hidden = false;
-    }
+    };
+
+    if (data.rows.length > 1) sortable();
+    heads.forEach((head, c) => head.classList.toggle("grouping", c === data.grouped));
+    if (data.rows.length > 10) filterable();
     if (folded) {
       const box = element("input", { type: "checkbox", checked: true });
       box.addEventListener("change", () => { folded = box.checked; lay(); });
-      tools.append(element("label", {}, box, ` Grouped by ${data.columns[data.grouped][0]}`));
+      tools.append(element("label", {}, box, `Grouped by ${data.columns[data.grouped][0]}`));
       tools.hidden = false;
     }
-    lay();
+    if (data.rows.length > data.shown || folded) lay();
+    else if (data.rows.length > 10) status.textContent = `${english(data.rows.length)} rows`;
   };
 
   const copied = async (text, from) => {
@@ -146,17 +193,20 @@
       range.selectNodeContents(from);
       getSelection().removeAllRanges();
       getSelection().addRange(range);
-      document.execCommand("copy");
+      if (!document.execCommand("copy")) return false;
+      getSelection().removeAllRanges();
     }
+    return true;
   };
 
-  for (const place of document.querySelectorAll("[data-grid]")) grid(place);
+  for (const place of document.querySelectorAll("[data-grid]")) grid(place, JSON.parse(place.querySelector("script").textContent));
   for (const button of document.querySelectorAll("button.copy")) {
     const source = button.previousElementSibling;
     button.hidden = false;
     button.addEventListener("click", async () => {
-      await copied(source.textContent, source);
-      button.textContent = "Copied";
+      const done = await copied(source.textContent, source);
+      announce(done ? "Copied" : "Not copied: the text is selected");
+      button.textContent = done ? "Copied" : "Selected";
       setTimeout(() => { button.textContent = "Copy"; }, 1500);
     });
   }

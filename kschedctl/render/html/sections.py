@@ -8,25 +8,27 @@ from typing import Any
 
 from kschedctl.render.html.curves import curves
 from kschedctl.render.page import (
-    Block,
     Bullets,
     Cell,
     Command,
     Heading,
-    Marked,
     Page,
     Paragraph,
     Plot,
     Stack,
     Table,
     Tone,
-    parts,
+    Verbatim,
+    marked,
     stacked,
 )
 from kschedctl.render.printable import printable
 
 LAID_OUT = 50
 """Rows of a table that are there without the script; it lays out more when they are asked for."""
+
+LONGEST = 5000
+"""Characters of a text that are shown."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,12 @@ class Words:
 
 @dataclass(frozen=True)
 class Grid:
-    """``rows``: cells of one line or more; ``grouped``: the column by whose values rows are folded away, or -1.
+    """``columns``: name, whether numbers, whether better left in one piece; ``rows``: cells of one line or more.
 
-    ``bars``: the columns that are drawn as bars, too.
+    ``grouped``: the column by whose values rows are folded away, or -1. ``bars``: columns that are drawn, too.
     """
 
-    columns: tuple[tuple[str, bool], ...]
+    columns: tuple[tuple[str, bool, bool], ...]
     rows: tuple[tuple[tuple[Words, ...], ...], ...]
     note: str = ""
     grouped: int = -1
@@ -68,35 +70,48 @@ def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
 
 @dataclass
 class HtmlSection:
-    """``blocks``: (kind, content) as the template knows them."""
+    """``blocks``: (kind, content) as the template knows them; then ``parts`` with headings of a lower ``level``."""
 
     title: str
     blocks: list[tuple[str, Any]] = field(default_factory=list)
+    level: int = 1
+    parts: list[HtmlSection] = field(default_factory=list)
 
 
 def sections(page: Page) -> list[HtmlSection]:
-    """The first is what stands before any heading: the answer."""
-    return [HtmlSection(printable(title), [_block(block) for block in under]) for title, under in parts(page)]
+    """The first without a title is what stands before any heading. None are empty."""
+    found = [HtmlSection("")]
+    for block in page:
+        if isinstance(block, Heading):
+            under = found if block.level == 1 else found[-1].parts
+            under.append(HtmlSection(printable(block.text), [], block.level))
+        else:
+            _last(found[-1]).blocks.append(_block(block))
+    return [each for each in found if each.blocks or each.parts]
 
 
-def _block(block: Block) -> tuple[str, Any]:
+def _last(section: HtmlSection) -> HtmlSection:
+    return section.parts[-1] if section.parts else section
+
+
+def _block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, Any]:
     match block:
         case Paragraph(parts):
             return "paragraph", tuple(map(words, parts))
         case Command(text):
             return "command", printable(text)
+        case Verbatim(name, text):
+            return "listing", Verbatim(printable(name), "\n".join(map(printable, text.splitlines())))
         case Bullets(items):
             return "bullets", tuple(map(words, items))
         case Table():
             return "grid", grid(block)
         case Plot():
             return "curves", curves(block)
-        case Heading(text):
-            return "paragraph", (Words(printable(text), "strong"),)
 
 
 def grid(table: Table) -> Grid:
-    columns = tuple((printable(column.name), column.right) for column in table.columns)
+    columns = tuple((printable(column.name), column.right, column.keep) for column in table.columns)
     rows = tuple(tuple(lines(cell) for cell in row) for row in table.rows)
     return Grid(columns, rows, printable(table.note))
 
@@ -106,5 +121,14 @@ def lines(cell: Cell | Stack) -> tuple[Words, ...]:
 
 
 def words(cell: Cell) -> Words:
-    text, tone = cell if isinstance(cell, Marked) else (cell, Tone.PLAIN)
-    return Words(printable(text), tone.name.lower())
+    text, tone = marked(cell)
+    return Words(cut(printable(text)), (tone if text else Tone.PLAIN).name.lower())
+
+
+def cut(text: str) -> str:
+    """What nobody reads to its end is cut, and says so.
+
+    >>> cut("a" * 5003)[4998:]
+    'aa… (3 characters more)'
+    """
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} characters more)"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from kschedctl.render.page import (
     Column,
-    Heading,
     Marked,
     Page,
     Paragraph,
     Style,
     Table,
     Tone,
+    below,
     count,
     marked,
     paragraph,
@@ -37,7 +37,7 @@ def answers_page(report: Answers, style: Style) -> Page:
         for answer in report.answers
     )
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
-    blocks = [block for name, page in pages.items() for block in (Heading(name), *page)]
+    blocks = [block for name, page in pages.items() for block in below(name, page)]
     return (paragraph(verdict, *told), Table(columns, rows), *blocks)
 
 

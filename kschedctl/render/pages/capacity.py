@@ -5,12 +5,12 @@ from __future__ import annotations
 from kschedctl.render.page import (
     Block,
     Column,
-    Heading,
     Marked,
     Page,
     Style,
     Table,
     Tone,
+    below,
     count,
     names,
     paragraph,
@@ -37,9 +37,7 @@ def capacity_page(report: Capacity, style: Style) -> Page:
     """One part for each shape; those after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
-        first = not shapes
-        shapes += [] if first else [Heading(shape.shape)]
-        shapes += _shape(shape, style, named=first)
+        shapes += below(shape.shape, _shape(shape, style, named=False)) if shapes else _shape(shape, style, named=True)
     only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
     return (
         *interruption(report.interrupted),

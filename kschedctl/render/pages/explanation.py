@@ -23,7 +23,7 @@ from kschedctl.render.pages.advice import advice_section
 from kschedctl.render.pages.extenders import extended_lines, extenders_section
 from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.preemption import preemption_section
-from kschedctl.render.pages.remedies import remedies_section
+from kschedctl.render.pages.remedies import how_section, remedies_section
 from kschedctl.render.pages.reservations import reservations_section
 from kschedctl.render.pages.scores import scores_section
 from kschedctl.render.pages.sections import (
@@ -76,7 +76,7 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *reservations_section(report, style),
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
-        *([paragraph("kschedctl remedies tells how each is made, and more of them")] if report.remedies else ()),
+        *(how_section(report.remedies, style) if style.patches else _more_remedies(report)),
         *advice_section([each for each in report.advice if not (report.remedies and each.kind in TOLD_BETTER)]),
     )
 
@@ -95,6 +95,10 @@ def _verdict(report: Explanation) -> Iterator[Paragraph]:
         yield paragraph(Marked(report.stands_for, Tone.FAINT))
     if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
         yield paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or "")
+
+
+def _more_remedies(report: Explanation) -> Page:
+    return (paragraph("kschedctl remedies tells how each is made, and more of them"),) if report.remedies else ()
 
 
 def _held_by_group(report: Explanation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Cell, Column, Heading, Marked, Page, Style, Table, Tone, paragraph
+from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, below, paragraph
 from kschedctl.render.pages.explanation import TONES, explanation_page
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import left_out_lines
@@ -23,7 +23,7 @@ def explanations_page(report: Explanations, style: Style) -> Page:
     columns = (Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about"))
     table = Table(columns, tuple(map(_row, report.explanations))).without_empty_columns()
     full = [each for each in report.explanations if style.wide or each.verdict not in FINE]
-    pages = [(Heading(each.stands_for or each.pod), *explanation_page(each, style)) for each in full]
+    pages = [below(each.stands_for or each.pod, explanation_page(each, style)) for each in full]
     return (
         told,
         *left_out_lines(report.not_replayed, report.ignored),

@@ -10,6 +10,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    below,
     count,
     first_rows,
     names,
@@ -52,7 +53,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *search_lines(report.search_start),
         *_ranking(report, style),
-        *(section(f"The worst: {worst.name}", *reasons) if worst and reasons else ()),
+        *(below(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
         *(order_section(report.runs, worst.unplaced_over_runs) if worst else ()),
         *next_section(style, REPLAYED),
     )

@@ -16,6 +16,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    Verbatim,
     count,
     first_rows,
     names,
@@ -39,7 +40,7 @@ def remedies_page(report: Remedies, style: Style) -> Page:
         *extended_lines(report.extended),
         *not_known_lines(report.unknown),
         *remedies_section(report.remedies, report.impossible, style),
-        *_made(first_rows(report.remedies, style, REMEDIES_SHOWN)[0]),
+        *how_section(first_rows(report.remedies, style, REMEDIES_SHOWN)[0], style),
         *_searched(report),
     )
 
@@ -106,7 +107,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         *left_out_lines(report.not_replayed, report.ignored),
         *extended_lines(report.extended),
         *not_known_lines(report.unknown),
-        *_made([each.remedy for each in report.chosen]),
+        *how_section([each.remedy for each in report.chosen], style),
         *_left(report.left, style),
     )
 
@@ -138,14 +139,24 @@ def _left(left: Sequence[HelplessPods], style: Style) -> Page:
     return section("Still waiting", Table(columns, rows, note))
 
 
-def _made(remedies: Sequence[Remedy]) -> Iterator[Block]:
-    """The commands of each remedy, under its number."""
-    told = [(number, remedy) for number, remedy in enumerate(remedies, 1) if remedy.commands]
-    for place, (number, remedy) in enumerate(told):
-        head = paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT))
-        commands = tuple(map(Command, remedy.commands))
-        blocks: Page = (head, *commands)
-        yield from blocks if place else section("How", *blocks)
+def how_section(remedies: Sequence[Remedy], style: Style) -> Page:
+    """The commands of each remedy, under its number; with ``patches`` also the patch of what makes the pod."""
+    blocks = tuple(
+        block
+        for number, remedy in enumerate(remedies, 1)
+        if remedy.commands or (remedy.owner_patch and style.patches)
+        for block in _made(number, remedy, style)
+    )
+    return section("How", *blocks) if blocks else ()
+
+
+def _made(number: int, remedy: Remedy, style: Style) -> Iterator[Block]:
+    yield paragraph(Marked(f"{number}", Tone.STRONG), Marked(remedy.summary, Tone.FAINT))
+    yield from map(Command, remedy.commands)
+    if remedy.owner_patch and style.patches:
+        from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
+
+        yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
 def _searched(report: Remedies) -> Page:

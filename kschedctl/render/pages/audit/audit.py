@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import UNFOLDED, Column, Heading, Marked, Page, Style, Table, Tone, count, paragraph
+from kschedctl.render.page import UNFOLDED, Column, Marked, Page, Style, Table, Tone, below, count, paragraph
 from kschedctl.render.pages.audit.section import STATES, blocks_in_brief, blocks_of
 from kschedctl.reports.audit.audit import Audit
 
@@ -25,6 +25,6 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
-    page += [(Heading(each.title), *found) for each in report.sections if (found := blocks(each, style))]
+    page += [below(each.title, found) for each in report.sections if (found := blocks(each, style))]
     page += [(paragraph(Marked(EVIDENCE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)

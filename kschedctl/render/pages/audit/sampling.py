@@ -15,6 +15,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Tone,
+    below,
     count,
     paragraph,
 )
@@ -47,8 +48,8 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
         parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
     parts += left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
-        parts += [Heading(profile.scheduler_name)] if len(report.profiles) > 1 else []
-        parts += [_setting(profile.setting), *_profile(profile, ASKED[report.asked])]
+        told = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
+        parts += below(profile.scheduler_name, told) if len(report.profiles) > 1 else told
     return tuple(parts)
 
 
