@@ -33,7 +33,7 @@ class Fork:
     claims are bound and budgets are spent. ``trail``: what happened, in order; ``touched`` (N,): how long it was after
     the last move to or from each node. ``nominations``, (M,) each: rows that were promised, and the positions of the
     pods that wait for them. ``preempting``: the pods, as ``namespace/name``, whose victims are being evicted.
-    ``time_passes``: the present is later at each look; while it does not, ``arrivals`` tells who came to a node when.
+    ``arrivals`` tells who came to a node when; ``time_passes``: the present is later at each look.
     ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
     ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
     ``group_since``: in the cycle of a pod group, how long the trail was when it began; else None.
@@ -45,13 +45,13 @@ class Fork:
         self.objects = ClusterObjects(snapshot.cluster, snapshot.indexes)
         self.node = snapshot.node.copy()
         self.trail = Trail()
-        self.arrivals = Arrivals()
         self.time_passes = True
         self.touched = np.zeros(len(self.nodes), np.int64)
         self.absent: Bools | None = None
         self.placement: Bools | None = None
         self.group_since: int | None = None
         self.gang_history: GangHistory | None = None
+        self._arrivals: Arrivals | None = None
         self._by_node: tuple[Counts, Counts] | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()
@@ -69,7 +69,7 @@ class Fork:
         requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
         other = copy(self)
         other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
-        other.arrivals = self.arrivals.copy()
+        other._arrivals = self._arrivals and self._arrivals.copy()
         other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         other._ahead, other.preempting = dict(self._ahead), set(self.preempting)
@@ -112,6 +112,13 @@ class Fork:
     def nodes_in_placement(self) -> int:
         """How many these are."""
         return len(self.nodes) if self.placement is None else int(self.placement.sum())
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """Up to now; it holds until the next move."""
+        if self._arrivals is None:
+            self._arrivals = Arrivals(self.snapshot.node.copy())
+        return self._arrivals.brought_up(self.trail, len(self.pods))
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
@@ -248,9 +255,7 @@ class Fork:
         ):
             change(total, request, out=total)
         self.node[position] = row if sign > 0 else -1
-        self.trail.append(row, info, sign)
-        if not self.time_passes:
-            self.arrivals.append(row, position, sign)
+        self.trail.append(row, info, sign, position)
         self.touched[row] = len(self.trail)
         self._by_node = None
         if self._ahead and position in self.nominations[1]:

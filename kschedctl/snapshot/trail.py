@@ -20,27 +20,31 @@ class Move(NamedTuple):
 
 
 class Trail:
-    """The moves in order, as columns; ``latest`` is the last of them."""
+    """The moves in order, as columns; ``latest`` is the last of them. Which pods moved is known by their positions."""
 
     latest: Move
 
     def __init__(self) -> None:
-        self._moves = np.empty((3, 64), np.int32)
+        self._moves = np.empty((4, 64), np.int32)
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def append(self, row: int, info: int, sign: int) -> None:
+    def append(self, row: int, info: int, sign: int, position: int) -> None:
         if self._length == self._moves.shape[1]:
             self._moves = np.concatenate((self._moves, np.empty_like(self._moves)), axis=1)
         self.latest = Move(row, info, sign)
-        self._moves[:, self._length] = self.latest
+        self._moves[:, self._length] = row, info, sign, position
         self._length += 1
 
     def since(self, length: int) -> Ints:
         """(3, M): row, info and sign of the moves after the trail had this length."""
-        return self._moves[:, length : self._length]
+        return self._moves[:3, length : self._length]
+
+    def pods_since(self, length: int) -> Ints:
+        """(3, M): row, sign and position of the same moves."""
+        return self._moves[[0, 2, 3], length : self._length]
 
     def copy(self) -> Trail:
         other = copy(self)

@@ -129,19 +129,32 @@ def objects(random: Random) -> tuple[list[Json], list[str]]:
     return [*nodes, *running, *pending, *budgets, *(storage(random) if volumes else [])], keys
 
 
+def key_of(document: Json) -> str:
+    return f"{document['metadata'].get('namespace')}/{document['metadata']['name']}"
+
+
 # -- the chain ----------------------------------------------------------------------------------------------------
 
 
 class Chain:
-    """Single explanations; between two of them the pods move as the simulation says."""
+    """Single explanations; between two of them the pods move as the simulation says.
+
+    ``running``: the pods of each node as kube-scheduler lists them, where the last one takes the place of one that
+    leaves.
+    """
 
     def __init__(self, simulation: Simulation, documents: list[Json]) -> None:
         self.simulation, self.documents = simulation, documents
         self.node: dict[str, str] = {}
         self.gone: set[str] = set()
+        self.running: dict[str, list[str]] = {}
+        for document in documents:
+            if bound := document.get("spec", {}).get("nodeName"):
+                self.running.setdefault(bound, []).append(key_of(document))
 
     def explain(self, key: str) -> Explanation:
-        documents = [self._now(document) for document in self.documents if not self._is_gone(document)]
+        turns = self._turns()
+        documents = [self._now(document, turns) for document in self.documents if not self._is_gone(document)]
         cluster = Cluster.from_objects(documents)
         now = self.simulation.view.cluster
         claims = {"PersistentVolumeClaim": now.persistent_volume_claims, "PersistentVolume": now.persistent_volumes}
@@ -151,18 +164,36 @@ class Chain:
     def follow(self, outcome: Outcome) -> None:
         """Check one outcome, and let it happen."""
         names, pods = self.simulation.view.nodes.names, self.simulation.view.pods.objects
-        key = pods[outcome.position].key
+        key, node = pods[outcome.position].key, self.running.setdefault(names[outcome.row], [])
+        for victim in (pods[position].key for position in outcome.victims):
+            node[node.index(victim)] = node[-1]
+            node.pop()
+            self.gone.add(victim)
+        node.append(key)
         self.node[key] = names[outcome.row]
-        self.gone |= {pods[position].key for position in outcome.victims}
+
+    def _turns(self) -> dict[str, int]:
+        """Pods that never started go in the order in which they are listed, those that came here the other way round.
+
+        An explanation takes all for pods that never started, and lists them by name.
+        """
+        turns: dict[str, int] = {}
+        for node in self.running.values():
+            came = [key for key in node if key in self.node]
+            for key in [*reversed(came), *(key for key in node if key not in self.node)]:
+                turns[key] = len(turns)
+        return turns
 
     def _is_gone(self, document: Json) -> bool:
-        meta = document["metadata"]
-        return document["kind"] == "Pod" and f"{meta.get('namespace')}/{meta['name']}" in self.gone
+        return document["kind"] == "Pod" and key_of(document) in self.gone
 
-    def _now(self, document: Json) -> Json:
-        meta = document["metadata"]
-        bound = self.node.get(f"{meta.get('namespace')}/{meta['name']}") if document["kind"] == "Pod" else None
-        return {**document, "spec": {**document["spec"], "nodeName": bound}} if bound else document
+    def _now(self, document: Json, turns: dict[str, int]) -> Json:
+        """On its node, under a name by which it comes in its turn there."""
+        if document["kind"] != "Pod" or key_of(document) not in turns:
+            return document
+        bound = self.node.get(key_of(document)) or document["spec"]["nodeName"]
+        meta = {**document["metadata"], "name": f"{turns[key_of(document)]:03}-{document['metadata']['name']}"}
+        return {**document, "metadata": meta, "spec": {**document["spec"], "nodeName": bound}}
 
 
 def check(explained: Explanation, outcome: Outcome | None, simulation: Simulation) -> None:
@@ -176,8 +207,9 @@ def check(explained: Explanation, outcome: Outcome | None, simulation: Simulatio
         assert explained.verdict == "Unschedulable"
         assert explained.preemption is not None
         assert node_name in explained.preemption.tied
-        victims = tuple(view.pods.objects[position].key for position in outcome.victims)
-        assert explained.preemption.candidates[node_name].victims == victims
+        victims = {view.pods.objects[position].metadata.name for position in outcome.victims}
+        found = explained.preemption.candidates[node_name].victims
+        assert {key.partition("-")[2] for key in found} == victims
     else:
         assert explained.verdict == "Schedulable"
         assert (len(explained.feasible), len(explained.best)) == (outcome.feasible, outcome.tied)

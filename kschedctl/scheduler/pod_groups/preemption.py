@@ -145,6 +145,5 @@ def _by_node(view: Fork, priority: int, together: Mapping[GroupKey, int]) -> lis
     for key, of_group in together.items():
         goes[view.pods.by_group.get(key, NO_MEMBERS)] = of_group < priority
     placed = np.flatnonzero(goes & (view.node >= 0))
-    came = view.arrivals.order(placed, view.node, view.snapshot.node)
-    positions: list[Position] = placed[np.lexsort((came, view.node[placed]))].tolist()
+    positions: list[Position] = placed[np.lexsort((view.arrivals.place[placed], view.node[placed]))].tolist()
     return positions

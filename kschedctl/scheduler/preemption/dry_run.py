@@ -110,7 +110,7 @@ class _Victims:
         pods = view.pods
         lower = pods.priority[pods.info] < cycle.info.priority
         pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
-        pod = pod[_importance(view, pod, view.arrivals.order(pod, view.node, view.snapshot.node))]
+        pod = pod[_importance(view, pod, view.arrivals.place[pod])]
         violating = budgets(view).violations(pod)
         order = np.lexsort((~violating, view.node[pod]))
         pod, violating = pod[order], violating[order]
@@ -172,10 +172,12 @@ def _importance(view: Fork, pods: Positions, came: Positions) -> Positions:
     """The order within each node: higher priority first, then the longer running; those not started yet come last.
 
     Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
-    in reverse order, unless time stands still. Pods that are equal stay in the order in which they ``came``, (V,).
+    in reverse order, unless time stands still. Who came since the snapshot has started by now: of these, and of all
+    that are equal, those go first that ``came`` (V,) last.
     """
     if not len(pods):
         return came
     start = view.pods.start[pods]
-    late = np.where((start == NO_TIME) & view.time_passes, -came, came)
+    never_started = (start == NO_TIME) & ~view.arrivals.came[pods]
+    late = np.where(never_started & view.time_passes, -came, came)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))

@@ -1,8 +1,9 @@
 """Pods through the scheduling queue, one after the other, on a copy of the cluster.
 
-Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). A pod is bound as soon as it is placed, a
-victim is gone as soon as it is preempted. Who preempted it is nominated for its node, and tried again, as is a pod that
-fits nowhere, when the queue says so (scheduler/simulation/queued_pods.py); others yield to it, but may come before it.
+Upstream: pkg/scheduler/schedule_one.go and the PrioritySort plugin (v1.36). A pod is bound as soon as it is placed, and
+has started when the next is tried; a victim is gone as soon as it is preempted. Who preempted it is nominated for its
+node, and tried again, as is a pod that fits nowhere, when the queue says so (scheduler/simulation/queued_pods.py);
+others yield to it, but may come before it.
 """
 
 from __future__ import annotations
