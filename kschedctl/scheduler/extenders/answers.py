@@ -6,7 +6,7 @@ Upstream: staging/src/k8s.io/kube-scheduler/extender/v1/types.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,8 +18,24 @@ INT64 = range(-(2**63), 2**63)
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 
 
+LONGEST_WORDS = 1024
+"""As many characters of a message are kept as an event may have; nothing bounds what an extender says."""
+
+
 class ExtenderError(Exception):
     """A call that failed. ``str()`` is what the scheduler says of it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(cut(message))
+
+
+def cut(message: str) -> str:
+    """Its beginning, as of a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
+
+    >>> cut("no GPU left"), len(cut("m" * 2000)), cut("m" * 2000)[-6:]
+    ('no GPU left', 1024, 'mm ...')
+    """
+    return message if len(message) <= LONGEST_WORDS else f"{message[: LONGEST_WORDS - 4]} ..."
 
 
 class FilterResult(NamedTuple):
@@ -129,11 +145,9 @@ def _texts(value: Any, field: str) -> list[str] | None:
 
 
 def _text_map(value: Any, field: str) -> dict[str, str]:
-    return dict(_pairs(_mapping(value, f"Go struct field {field} of type v1.FailedNodesMap"), field))
-
-
-def _pairs(found: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
-    return ((name, _text(each, field)) for name, each in found.items())
+    """Messages by node."""
+    found = _mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
+    return {name: cut(_text(each, field)) for name, each in found.items()}
 
 
 def _text(value: Any, field: str) -> str:

@@ -8,6 +8,7 @@ Upstream: HTTPExtender.send in pkg/scheduler/extender.go (v1.36), net/http of Go
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any
@@ -37,6 +38,9 @@ from kschedctl.sources.live.limits import Limit, limited, with_limits
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
 CHUNK = 1 << 16
+GZIP = 16
+"""What zlib adds to its window bits for that format."""
+TOO_MUCH = "were not all heard: {} answers with more than {} MiB"
 REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -111,12 +115,26 @@ def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tup
             chunks.append(chunk)
             size += len(chunk)
             if size > MOST_BYTES:
-                raise UnheardError(f"were not all heard: {shown} answers with more than {MOST_BYTES >> 20} MiB")
+                raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
     except (HTTPError, OSError) as error:
         late = isinstance(error, ReadTimeoutError) or limit.left() <= 0
         why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
         raise ExtenderError(why if late else "unexpected EOF") from None
-    return 200, decoded(b"".join(chunks))
+    return 200, decoded(_unpacked(b"".join(chunks), response, shown))
+
+
+def _unpacked(body: bytes, response: urllib3.BaseHTTPResponse, shown: str) -> bytes:
+    """The body: Go asks for gzip and undoes it, and so an extender may send nothing else."""
+    if response.headers.get("Content-Encoding", "").lower() != "gzip" or not body:
+        return body
+    stream = zlib.decompressobj(zlib.MAX_WBITS + GZIP)
+    try:
+        found = stream.decompress(body, MOST_BYTES)
+    except zlib.error:
+        raise ExtenderError("gzip: invalid header") from None
+    if stream.unconsumed_tail:
+        raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
+    return found
 
 
 def _failure(shown: str, error: Exception, limit: Limit) -> str:

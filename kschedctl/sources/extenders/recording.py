@@ -87,7 +87,7 @@ def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]
     """The answer, but for what is answered."""
     metadata = payload["Pod"]["metadata"]
     whole = payload.get("Nodes")
-    names = [node["metadata"]["name"] for node in whole["items"]] if whole else payload.get("NodeNames") or ()
+    names = map(_name, whole["items"]) if whole else payload.get("NodeNames") or ()
     victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
     return ExtenderAnswer(
         extender=shown_url(str(extender.get("urlPrefix", ""))),
@@ -98,6 +98,12 @@ def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]
     )
 
 
+def _name(node: Mapping[str, Any]) -> str:
+    """Of a node as an extender may have returned it, with anything left out."""
+    metadata = node.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
+
+
 def _hash(payload: Mapping[str, Any]) -> str:
     """Of the pod, and of what is asked about; nodes in any order."""
     asked = dict(payload)
@@ -105,7 +111,7 @@ def _hash(payload: Mapping[str, Any]) -> str:
     if payload.get("NodeNames"):
         asked["NodeNames"] = sorted(payload["NodeNames"])
     if payload.get("Nodes"):
-        asked["Nodes"] = sorted(payload["Nodes"]["items"], key=lambda node: str(node["metadata"].get("name")))
+        asked["Nodes"] = sorted(payload["Nodes"]["items"], key=_name)
     if payload.get("NodeNameToVictims"):
         victims = payload["NodeNameToVictims"].items()
         asked["NodeNameToVictims"] = {

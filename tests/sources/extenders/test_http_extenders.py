@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from extender_server import TLS, ExtenderServer, extender
 import kschedctl
 from kschedctl.sources.extenders import http
 from kschedctl.sources.extenders.http import HTTPCaller
+from kschedctl.sources.extenders.recording import Recorder
 
 Json = dict[str, Any]
 NODES = [
@@ -138,6 +140,44 @@ def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
 def test_what_follows_the_first_value_does_not_count() -> None:
     with extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
         assert explained(server, prioritizeVerb="")["feasible"] == ["n2"]
+
+
+def test_what_is_packed_is_unpacked() -> None:
+    body = gzip.compress(b'{"NodeNames": ["n2"]}')
+    with extender(raw=body, headers={"Content-Encoding": "gzip"}) as server:
+        assert explained(server, prioritizeVerb="")["feasible"] == ["n2"]
+    with extender(raw=b"{}", headers={"Content-Encoding": "gzip"}) as server:
+        assert explained(server)["message"] == "gzip: invalid header"
+
+
+def test_a_packed_gigabyte_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
+    with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
+        found = explained(server, prioritizeVerb="")
+    assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
+
+
+def test_nodes_without_anything_are_believed_and_asked_about_again() -> None:
+    """As whole nodes are: both are called "", and are neither known nor named in scores."""
+    with extender(raw=b'{"Nodes": {"items": [{}, {"metadata": null}]}}') as server:
+        cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, nodeCacheCapable=False))
+        recorder = Recorder(HTTPCaller())
+        found = kschedctl.explain(cluster, "shop/web", call_extender=recorder).to_dict()
+    assert [(each.verb, each.nodes) for each in recorder.answers] == [
+        ("filter", ("n1", "n2", "n3")),
+        ("prioritize", ("", "")),
+    ]
+    assert found["verdict"] == "Schedulable"
+
+
+@pytest.mark.parametrize("field", ["error", "refuse"])
+def test_long_words_are_cut_as_in_events(field: str) -> None:
+    words = "m" * 5000
+    script = {"filter": {field: words if field == "error" else dict.fromkeys(("n1", "n2", "n3"), words)}}
+    with extender(script=script) as server:
+        found = explained(server)
+    said = "m" * 1020 + " ..."
+    assert found["message"].startswith(said if field == "error" else f"0/3 nodes are available: 3 {said}. ")
 
 
 def test_another_scheme_is_none() -> None:
