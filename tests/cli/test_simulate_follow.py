@@ -52,6 +52,18 @@ def test_the_answer(run: Run, state: str, events: str) -> None:
     assert max(map(len, found.out.splitlines()[1:])) <= 110
 
 
+def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_path: Path) -> None:
+    """``b`` fits on the node that ``a`` filled 300 ms before."""
+    state = write(node("w1", "4"), node("w2", "4"), pod("a", "4", nodeName="w1"), pod("b", "4", nodeName="w1"))
+    path = tmp_path / "events.json"
+    soon = {**event("b", "w1", 1), "eventTime": "2026-01-01T00:00:01.300000Z"}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [event("a", "w1", 1), soon]}))
+    out = run("simulate", "--follow", str(path), "-f", state).out
+    assert "bindings that overlap could explain 1 of the 1 placed otherwise" in out
+    assert "as replayed if tried before default/a (w1, 300 ms before)" in out
+    assert "a stale cache" not in out
+
+
 def test_the_document(run: Run, state: str, events: str) -> None:
     document = json.loads(run("simulate", "--follow", events, "-f", state, "-o", "json").out)
     jsonschema.validate(document, schema_of(FollowedRollout))

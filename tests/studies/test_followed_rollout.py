@@ -7,7 +7,7 @@ from typing import Any
 from small import Json, node, pod, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.reports.over_time.followed_rollout import FollowedPlacement, FollowedRollout
+from kschedctl.reports.over_time.followed_rollout import FollowedPlacement, FollowedRollout, OverlappingBinding
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.studies.following.rollout import RealPlacement, follow_rollout
 
@@ -71,6 +71,30 @@ def test_events_of_the_same_moment_have_no_order() -> None:
     assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest"]
 
 
+def test_bindings_that_overlap_are_named_where_they_explain_it() -> None:
+    """``b`` fits the moment before ``a``, which took more of n2 than ``x`` of n1; a second later it is no sign."""
+    objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
+    found = followed(objects, placed("a", "n2", 1), placed("b", "n2", 1.3)).placements[1]
+    assert (found.outcome, found.overlapping) == ("NotBest", (OverlappingBinding("d/a", "n2", -300),))
+    assert followed(objects, placed("a", "n2", 1), placed("b", "n2", 2)).placements[1].overlapping == ()
+
+
+def test_so_are_those_that_were_bound_later() -> None:
+    """``b`` went beside ``y``: as the replay has it, once ``c`` took more of n1 than that."""
+    objects = [node("n1"), node("n2"), pod("y", "n2"), pod("b", "n2"), pod("c", "n1", "2"), pod("d", "n1")]
+    report = followed(objects, placed("b", "n2", 1), placed("c", "n1", 1.3), placed("d", "n1", 9))
+    assert report.placements[0].overlapping == (OverlappingBinding("d/c", "n1", 300),)
+    assert [each.outcome for each in report.placements] == ["NotBest", "AsReplayed", "AsReplayed"]
+
+
+def test_several_may_be_needed_together() -> None:
+    """Each of two pods took a cpu of n2: only without both it is better than n1."""
+    taken = [pod("a1", "n2"), pod("a2", "n2")]
+    objects = [node("n1"), node("n2"), pod("x", "n1", "500m"), *taken, pod("b", "n2")]
+    report = followed(objects, placed("a1", "n2", 1), placed("a2", "n2", 1.2), placed("b", "n2", 1.5))
+    assert [each.pod for each in report.placements[2].overlapping] == ["d/a2", "d/a1"]
+
+
 def test_pods_that_came_later_are_not_there_yet() -> None:
     """``late`` fills n1, where ``a`` went before it was created."""
     late = pod("late", "n1", "3")
@@ -100,6 +124,16 @@ def test_in_large_clusters_a_part_of_the_nodes_decides() -> None:
         )
     }
     assert outcomes == {("n120", None): "BestOfAPart", ("n120", 60): "AsReplayed", ("n050", 60): "NotLookedAt"}
+
+
+def test_other_orders_that_are_tried_move_no_search() -> None:
+    """Of 200 nodes 100 are enough: ``z`` has the first half, ``a`` the second, where it went to none of the best."""
+    nodes = [node(f"n{i:03}", cpu="8" if 100 <= i < 150 else "4") for i in range(200)]
+    went = {"z": "n000", "a": "n160", "b": "n020"}
+    placements = [placed(name, to, 1 + number / 20) for number, (name, to) in enumerate(went.items())]
+    pods = [pod(name, to) for name, to in went.items()]
+    report = followed([*nodes, *pods], *placements, sampling=SampledFrom(0))
+    assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest", "AsReplayed"]
 
 
 def test_a_volume_that_was_attached_for_the_pod_counts_with_it() -> None:

@@ -15,6 +15,14 @@ OTHERWISE = (NOT_FEASIBLE, NOT_LOOKED_AT, NOT_BEST, OTHER_SCHEDULER, UNKNOWN_NOD
 """The outcomes that say that the real scheduler did something else."""
 
 
+class OverlappingBinding(Document, frozen=True):
+    """A pod that was bound to ``node`` so many ``milliseconds`` after another one, before it if negative."""
+
+    pod: str
+    node: str
+    milliseconds: int
+
+
 class FollowedPlacement(Document, frozen=True):
     """A pod that was put on ``node`` at ``time`` by ``scheduler``, and what the replay says of that, ``outcome``:
 
@@ -23,7 +31,9 @@ class FollowedPlacement(Document, frozen=True):
     points of each plugin; NotFeasible: ``plugin`` refuses the node for ``reasons``; NotLookedAt: not in the part of the
     nodes that was searched; OtherScheduler: one that no profile replays; UnknownNode: there is no such node here.
     Nothing is known of an UnknownPod, or NotCompared, as ``reasons`` say. ``feasible`` nodes fit. ``order``: it agrees
-    if the pod was tried so many placements later than its event tells, sooner if negative.
+    if the pod was tried so many placements later than its event tells, sooner if negative. ``overlapping``: it would be
+    as replayed had these, bound within the same second, been tried on the other side of it; events tell when bindings
+    are done, which in a burst wait for each other.
     """
 
     pod: str
@@ -38,6 +48,7 @@ class FollowedPlacement(Document, frozen=True):
     plugin: str = ""
     reasons: tuple[str, ...] = ()
     order: int = 0
+    overlapping: tuple[OverlappingBinding, ...] = ()
 
 
 class FollowedRollout(Document, frozen=True):

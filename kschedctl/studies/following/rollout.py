@@ -27,6 +27,7 @@ from kschedctl.reports.over_time.followed_rollout import (
     UNKNOWN_POD,
     FollowedPlacement,
     FollowedRollout,
+    OverlappingBinding,
 )
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.extenders.extender import CallExtender
@@ -35,16 +36,14 @@ from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.sampling import SampledFrom, Terms
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.studies.following.nearby import MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.shared_cluster import left_out, searched
 from kschedctl.studies.simulate import prepare
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
 
 Done = Callable[[int], None]
-SECOND = 1_000_000_000
+MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 """Objects tell when they were created in whole seconds."""
-ABREAST, MOST_ABREAST = 100_000_000, 16
-"""Nanoseconds within which events say nothing about the order in which pods were tried: each is written when a binding
-is done, and these go on side by side. Not more than so many are tried in another order."""
 
 
 class RealPlacement(NamedTuple):
@@ -205,50 +204,67 @@ class _Followed:
         tried = self.following.attempt(position)
         found = _compared(placement, tried, row, self.following)
         if found.outcome in (NOT_BEST, NOT_FEASIBLE):
-            found = self._in_another_order(number, position, row) or found
+            found = self._in_another_order(number, position, row, found)
         if row != NO_ROW:
             self._put(tried, row)
             self._placed.append((placement.nanoseconds, position, row))
         return found
 
-    def _in_another_order(self, number: int, position: Position, row: Row) -> FollowedPlacement | None:
-        """The same where the pod was tried a bit sooner or later than its event tells, if then it agrees."""
+    def _in_another_order(
+        self, number: int, position: Position, row: Row, found: FollowedPlacement
+    ) -> FollowedPlacement:
+        """What was found, unless the pod was tried a bit sooner or later than its event tells, and then agrees; else
+        with the pods that were bound at about the same time and explain it."""
+        nearby = self._nearby(number, position)
+
+        def other(moved: Sequence[Nearby]) -> FollowedPlacement:
+            return self._moving(number, position, row, moved)
+
+        for moved in in_order(nearby):
+            again = other(moved)
+            if again.outcome == AS_REPLAYED:
+                return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
+        best = {Row(self.view.nodes.index[name]) for name in found.best}
+        moved = overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        return replace(found, overlapping=tuple(map(self._told, moved)))
+
+    def _nearby(self, number: int, position: Position) -> list[Nearby]:
+        """The other pods that came at about the time of a placement, in the order of time."""
         now = self.placements[number].nanoseconds
-        before = [(p, r) for time, p, r in self._placed[-MOST_ABREAST:] if now - time <= ABREAST]
-        after = [
-            (self.view.pods.index[each.pod], Row(self.view.nodes.index[each.node]))
-            for each in self.placements[number + 1 : number + 1 + MOST_ABREAST]
-            if each.nanoseconds - now <= ABREAST
-            and each.pod in self.view.pods.index
-            and each.node in self.view.nodes.index
-        ]
-        gone = [(p, r) for p, r in reversed(before) if self.view.node[p] == r]
-        come = [(p, r) for p, r in dict(after).items() if self.view.node[p] < 0 and p != position]
-        return self._moving(number, position, row, gone, -1) or self._moving(number, position, row, come, 1)
+        before = [Nearby(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
+        index, nodes = self.view.pods.index, self.view.nodes.index
+        after = {
+            index[each.pod]: Nearby(index[each.pod], Row(nodes[each.node]), max(each.nanoseconds - now, 1))
+            for each in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
+            if each.pod in index and each.node in nodes
+        }
+        gone = [each for each in before if self.view.node[each.position] == each.row]
+        come = [each for each in after.values() if self.view.node[each.position] < 0 and each.position != position]
+        return [each for each in (*gone, *come) if abs(each.nanoseconds) < WITHIN]
 
-    def _moving(
-        self, number: int, position: Position, row: Row, others: Sequence[tuple[Position, Row]], sign: int
-    ) -> FollowedPlacement | None:
-        """With one more of the others gone, or come, after the other, until it agrees; then all is as it was."""
-        moved = []
+    def _moving(self, number: int, position: Position, row: Row, moved: Sequence[Nearby]) -> FollowedPlacement:
+        """The same with these gone where they came before, and come where they came after; then all is as it was."""
+        searches = self.following.sampling
+        start = searches.start if searches else 0
+        for each in moved:
+            self._move(each, 1 if each.nanoseconds > 0 else -1)
         try:
-            for other, its_row in others:
-                moved.append((other, its_row))
-                self._move(other, its_row, sign)
-                tried = self.following.attempt(position)
-                found = _compared(self.placements[number], tried, row, self.following)
-                if found.outcome == AS_REPLAYED:
-                    return replace(found, order=sign * len(moved))
+            return _compared(self.placements[number], self.following.attempt(position), row, self.following)
         finally:
-            for other, its_row in reversed(moved):
-                self._move(other, its_row, -sign)
-        return None
+            for each in reversed(moved):
+                self._move(each, -1 if each.nanoseconds > 0 else 1)
+            if searches:
+                searches.start = start
 
-    def _move(self, position: Position, row: Row, sign: int) -> None:
+    def _move(self, other: Nearby, sign: int) -> None:
         if sign > 0:
-            self.view.assume(position, row)
+            self.view.assume(other.position, other.row)
         else:
-            self.view.forget(position)
+            self.view.forget(other.position)
+
+    def _told(self, other: Nearby) -> OverlappingBinding:
+        pod, node = self.view.pods.objects[other.position].key, self.view.nodes.names[other.row]
+        return OverlappingBinding(pod, node, round(other.nanoseconds / MILLISECOND))
 
     def _position(self, pod: str) -> Position | None:
         """The pod itself, else the next of those that manifests make for a workload of which it has the name."""

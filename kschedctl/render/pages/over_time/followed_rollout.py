@@ -45,7 +45,11 @@ MEANINGS = {
     OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
     UNKNOWN_NODE: "unknown node: it was removed since, or these are not the nodes of that cluster",
 }
-"""What an outcome may come from."""
+"""What an outcome may come from, where no overlapping bindings explain it."""
+OVERLAP = (
+    "bindings that overlap: as replayed, had the pods that are named been tried after it, or before: an event tells "
+    "when a binding is done, and in a burst they wait for each other"
+)
 PLUGINS_TOLD = 4
 
 
@@ -53,8 +57,9 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
     """All sections that have something to say."""
     otherwise = [each for each in report.placements if each.outcome in OTHERWISE]
     silent = [each for each in report.placements if each.outcome in (UNKNOWN_POD, NOT_COMPARED)]
-    outcomes = {each.outcome for each in otherwise}
-    meanings = tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
+    outcomes = {each.outcome for each in otherwise if not each.overlapping}
+    meanings = (OVERLAP,) * any(each.overlapping for each in otherwise)
+    meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
         *interruption(report.interrupted),
         *_verdict(report),
@@ -82,6 +87,11 @@ def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
     moved = sum(bool(each.order) for each in report.placements)
     if moved:
         yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")
+    overlaps = sum(bool(each.overlapping) for each in report.placements)
+    if overlaps:
+        yield paragraph(
+            f"bindings that overlap could explain {overlaps:,} of the {report.otherwise:,} placed otherwise"
+        )
     part = sum(each.outcome == BEST_OF_A_PART for each in report.placements)
     if part:
         chose = "was the best" if part == 1 else "were the best"
@@ -98,7 +108,20 @@ def _table(title: str, placements: Sequence[FollowedPlacement], style: Style) ->
 
 
 def _why(placement: FollowedPlacement) -> Iterator[str]:
-    """What the replay says instead."""
+    """What the replay says instead, and which pods that were bound at the same time explain it."""
+    yield from _instead(placement)
+    for before in (True, False):
+        found = [each for each in placement.overlapping if (each.milliseconds <= 0) is before]
+        if found:
+            told = [f"{each.pod} ({each.node}, {abs(each.milliseconds):,} ms {_side(before)})" for each in found]
+            yield f"as replayed if tried {_side(before)} {names(told)}"
+
+
+def _side(before: bool) -> str:
+    return "before" if before else "after"
+
+
+def _instead(placement: FollowedPlacement) -> Iterator[str]:
     match placement.outcome:
         case outcome if outcome == NOT_FEASIBLE:
             yield f"refused by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
