@@ -85,3 +85,8 @@ class PodGroupReport(Document, frozen=True):
     tasks: tuple[GangTask, ...] = ()
     queue: str = ""
     phase: str = ""
+
+    @property
+    def short_name(self) -> str:
+        """Without the namespace."""
+        return self.name.partition("/")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -28,7 +29,8 @@ class WakeUps(Document, frozen=True):
     """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
 
     ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
-    whose pod it is, in words, where that was asked about.
+    whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is bound, where it is
+    of another project than Kubernetes.
     """
 
     pod: str
@@ -38,6 +40,7 @@ class WakeUps(Document, frozen=True):
     gating_plugin: str = ""
     rejectors: tuple[RejectorReport, ...] = ()
     stands_for: str = ""
+    pod_group: PodGroupReport | None = None
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

@@ -127,9 +127,9 @@ def _fits(pod: Pod, after: Scheduler) -> tuple[str, ...]:
     """The nodes that the pod fits on at the second moment."""
     now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     assert now is not None
-    cycle = try_once(after, after.view.stored(now)).attempt.cycle
-    names = after.view.nodes.names
-    return () if cycle is None else tuple(names[row] for row in cycle.feasible.tolist())
+    tried, names = try_once(after, after.view.stored(now)), after.view.nodes.names
+    cycle = tried.attempt.cycle
+    return tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
 
 
 def _headline(refused: Refused, woken_by: Sequence[WakingChange], fits: Sequence[str], heard: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from kschedctl.api.gangs import gangs_of
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
@@ -13,6 +14,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import told, view_after
+from kschedctl.studies.waking.gangs import Attempts
 from kschedctl.studies.waking.wake_ups import wake_ups_of
 from kschedctl.studies.waking.wakes import NONE, Refused, leaning, try_once, woken
 
@@ -97,15 +99,17 @@ def _served(scheduler: Scheduler, pod: Pod) -> bool:
 
 
 def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Refused, list[Pod]]]:
-    """Pods of the cluster after one attempt; pods alike in all that scheduling reads share it."""
+    """Pods of the cluster after one attempt; pods alike in all that scheduling reads share it, but for gangs."""
     columns = scheduler.view.pods
-    groups: dict[tuple[int, str], list[Pod]] = {}
+    groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
-        alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
+        member = pod.key if gangs_of(pod) else ""  # who of a gang is tried last may be alone in fitting nowhere
+        alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
         groups.setdefault(alike, []).append(pod)
-    for (number, nominated), same in groups.items():
-        info = None if nominated else columns.infos[number]
-        yield try_once(scheduler, scheduler.view.stored(same[0]), info), same
+    tried: Attempts = {}
+    for (number, nominated, member), same in groups.items():
+        info = None if nominated or member else columns.infos[number]
+        yield try_once(scheduler, scheduler.view.stored(same[0]), info, tried), same
 
 
 def _own(scheduler: Scheduler, refused: Refused, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:

@@ -11,6 +11,7 @@ from kschedctl.studies.waking.wakes import BACKOFF, Refused, leaning, try_once
 from kschedctl.studies.waking.ways.catalogue import ways
 from kschedctl.studies.waking.ways.told import Waiting, labels, listed
 from kschedctl.studies.why.eliminations import eliminations
+from kschedctl.studies.why.group_headline import told_of_gang
 from kschedctl.studies.why.reach import obstacles
 
 
@@ -32,6 +33,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
         rejectors=rejectors,
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.ignored((pod.spec,)),
+        pod_group=refused.gang.report if refused.gang else None,
         **leaning(scheduler, refused),
     )
 
@@ -43,6 +45,8 @@ def _in_order(refused: Refused) -> list[str]:
 
 
 def _headline(refused: Refused, number: int) -> str:
+    if refused.gang and (told := told_of_gang(refused.gang.report)):
+        return told
     if refused.attempt.rejectors.all:
         by = listed(_in_order(refused))
         held = "held back by" if refused.attempt.gating_plugin else "refused by"
@@ -50,6 +54,8 @@ def _headline(refused: Refused, number: int) -> str:
         return f"{held} {by}; {kinds}"
     if refused.queue == BACKOFF:
         return f"waits for nothing: it is tried again after its back-off ({refused.message})"
+    if refused.gang:
+        return f"fits now with its gang {refused.gang.report.short_name}: nothing has to wake it"
     return "fits now: nothing has to wake it"
 
 

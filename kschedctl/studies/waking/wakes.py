@@ -22,6 +22,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
 from kschedctl.studies.unknown import WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
+from kschedctl.studies.waking.gangs import Attempts, WithGang, with_gang
 
 RESIZES = "InPlacePodVerticalScaling"
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
@@ -38,27 +39,39 @@ OPTIONS = {
 
 
 class Refused(NamedTuple):
-    """A pod after one attempt, with the profile that serves it, and what the answer leans on that was not read."""
+    """A pod after one attempt, with the profile that serves it, and what the answer leans on that was not read.
+
+    ``gang``: of a pod that is bound with others only; the rejectors are then those of the attempt at all of them.
+    """
 
     info: PodInfo
     framework: Framework
     registrations: Registrations
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
+    gang: WithGang | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether it has a node, and with it those with which it is bound."""
+        cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
+        return cycle is not None and cycle.schedulable and failure is None
 
     @property
     def queue(self) -> str:
         """Where the pod is: with nobody to wait for it is tried again after its back-off."""
         if self.attempt.rejectors.all:
             return UNSCHEDULABLE
-        return NONE if self.attempt.cycle and self.attempt.cycle.schedulable else BACKOFF
+        return NONE if self.fits else BACKOFF
 
     @property
     def message(self) -> str | None:
         """Why it was refused, in the scheduler's words; None for a pod that was not tried, or that fits."""
         cycle = self.attempt.cycle
-        if cycle is None or cycle.schedulable:
+        if cycle is None or self.fits:
             return None
+        if cycle.schedulable and self.gang and self.gang.failure:
+            return self.gang.failure.message
         return cycle.error or fit_error(cycle)
 
 
@@ -81,9 +94,11 @@ def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wake
     return woken(scheduler, refused, change_of(event, scheduler.view))
 
 
-def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None) -> Refused:
-    """Try a pod, as the API server holds it; ``info``: the one that it shares. Raises UsageError for one that is not
-    tried at all."""
+def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: Attempts | None = None) -> Refused:
+    """Try a pod, as the API server holds it; ``info``: the one that it shares, ``gangs``: those that were tried.
+
+    Raises UsageError for one that is not tried at all.
+    """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
@@ -91,7 +106,11 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None) -> Ref
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
-    return Refused(info, framework, registrations, attempt(framework, info, scheduler.view), unknown)
+    tried = attempt(framework, info, scheduler.view)
+    gang = with_gang(scheduler, framework, pod, {} if gangs is None else gangs) if tried.cycle else None
+    if gang and gang.failure and tried.cycle and tried.cycle.schedulable:
+        tried = tried._replace(rejectors=gang.failure.rejectors)
+    return Refused(info, framework, registrations, tried, unknown, gang)
 
 
 def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, view: Fork | None = None) -> Wakes:

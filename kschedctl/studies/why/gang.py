@@ -24,7 +24,7 @@ from kschedctl.scheduler.pod_groups.gangs import (
     gang_terms,
 )
 from kschedctl.scheduler.pod_groups.state import placed_in_groups
-from kschedctl.scheduler.pod_groups.submission import failed_members
+from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -77,11 +77,24 @@ class _Gang(NamedTuple):
         return len(self.infos) - leaving + self.succeeded
 
 
+class TriedGang(NamedTuple):
+    """``failures``: by pod, why it is not bound, where the pods were tried."""
+
+    report: PodGroupReport
+    failures: Mapping[str, MemberFailure] = {}
+
+
 def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> PodGroupReport | None:
     """The gang of a pod as the API server holds it; ``framework``: the profile that serves it, None for none.
 
     None for a pod that is of no gang of another project.
     """
+    found = gang_attempt(scheduler, framework, pod)
+    return found and found.report
+
+
+def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
+    """The same with what became of its pods."""
     key = next(iter(gangs_of(pod)), None)
     if key is None:
         return None
@@ -92,15 +105,17 @@ def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> 
     gang = _gang(scheduler.view, key, pod, framework, stands_in)
     report = _of_object(scheduler.view, gang, _decided_by(key, pod, framework))
     if not gang.tried:
-        return report
+        return TriedGang(report)
     cycle = PodGroupCycle(stands_in, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
-    found = _with_result(report, scheduler.view, gang, result, stands_in)
+    failed = _failures(scheduler.view, gang, result, stands_in)
+    failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
+    found = _with_result(report, scheduler.view, gang, result, failed)
     if found.verdict != UNSCHEDULABLE:
-        return found
+        return TriedGang(found, failures)
     own_groups = placed_in_groups(scheduler.gates)
     others = deadlocked_with(cycle, lambda other: _fits(scheduler.view, gang, other), own_groups=own_groups)
-    return replace(found, deadlocked_with=in_words(others))
+    return TriedGang(replace(found, deadlocked_with=in_words(others)), failures)
 
 
 def _gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, stands_in: Framework) -> _Gang:
@@ -181,11 +196,14 @@ def _failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
         yield MemberReport(f"{gang.key.namespace}/{names[row]}", FAILED)
 
 
-def _with_result(
-    report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, framework: Framework
-) -> PodGroupReport:
+def _failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
     plugin = gang_plugin(framework) if gang.bound_together else None
-    failed = (plugin.failures if plugin else failed_members)(result, gang.tried, view)
+    return (plugin.failures if plugin else failed_members)(result, gang.tried, view)
+
+
+def _with_result(
+    report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, failed: Mapping[Position, MemberFailure]
+) -> PodGroupReport:
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,

@@ -36,8 +36,17 @@ def _told_of_gang(group: PodGroupReport, report: Explanation) -> str:
     return "" if own else _told_of_outcome(group)
 
 
+def told_of_gang(group: PodGroupReport) -> str:
+    """What a gang lacks that is bound together; empty where nothing does."""
+    if group.problem or group.verdict == PLACED:
+        return group.problem
+    if group.deadlocked_with:
+        return _deadlock(group)
+    return _incomplete(group) if group.missing else _told_of_outcome(group)
+
+
 def _decided_by_another(group: PodGroupReport) -> str:
-    by, name = group.decided_by, _name(group)
+    by, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {group.min_count} pods that {by} waits for"
     if not group.policy:
@@ -47,7 +56,7 @@ def _decided_by_another(group: PodGroupReport) -> str:
 
 
 def _told_of_outcome(group: PodGroupReport) -> str:
-    name = _name(group)
+    name = group.short_name
     if group.verdict == "WaitsForPreemption":
         return f"its pod group {name} fits once {_count(len(group.victims), 'pod')} made room for it"
     if group.verdict == "Error":
@@ -60,16 +69,13 @@ def _told_of_outcome(group: PodGroupReport) -> str:
 
 
 def _incomplete(group: PodGroupReport) -> str:
-    return f"its gang {_name(group)} has {group.pods} of the {group.min_count} pods that it needs: none is tried before"
+    name = group.short_name
+    return f"its gang {name} has {group.pods} of the {group.min_count} pods that it needs: none is tried before"
 
 
 def _deadlock(group: PodGroupReport) -> str:
-    held = f"{group.scheduled} of the {group.min_count} pods of its gang {_name(group)} hold nodes"
+    held = f"{group.scheduled} of the {group.min_count} pods of its gang {group.short_name} hold nodes"
     return f"deadlock: {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
-
-
-def _name(group: PodGroupReport) -> str:
-    return group.name.partition("/")[2]
 
 
 def _fitting(group: PodGroupReport) -> int:

@@ -20,6 +20,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.pages.pod_group import pod_group_section
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines, not_known_lines
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
@@ -40,6 +41,7 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
         *message,
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
+        *pod_group_section(report.pod_group, style),
         *(block for each in report.rejectors for block in _rejector(each)),
         *((paragraph(Marked(FLUSH, Tone.FAINT)),) if waits else ()),
     )

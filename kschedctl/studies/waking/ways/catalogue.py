@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kschedctl.api.api_versions import kind_in_api
 from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.studies.waking.ways import nodes, pods, resources, volumes
-from kschedctl.studies.waking.ways.told import Told, Waiting, labels, listed
+from kschedctl.studies.waking.ways.told import BY_THE_PLUGIN, Told, Waiting, labels, listed
 
 WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
     "SchedulingGates": pods.scheduling_gates,
@@ -26,6 +26,7 @@ WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
     "DynamicResources": resources.dynamic_resources,
     "NodeDeclaredFeatures": nodes.node_declared_features,
     "GangScheduling": pods.gang_scheduling,
+    "Coscheduling": pods.coscheduling,
 }
 ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
 
@@ -43,7 +44,7 @@ def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool
     for each in asked:
         wanted[each.kind] = wanted.get(each.kind, ActionType(0)) | each.action
     for told in found(waiting):
-        if told.action & wanted.get(told.kind, ActionType(0)):
+        if told.action & wanted.get(told.kind, ActionType(0)) or told.action == BY_THE_PLUGIN:
             yield told
     if any(each.hint is None and each.event == _IMPLIED for each in asked):
         yield Told(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.labels import Selector
 from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.pod_groups.gangs import gang_pods, gang_terms
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
 from kschedctl.scheduler.queueing.hints.pod_affinity import own_terms
 from kschedctl.snapshot.pod_info import AffinityTerm
-from kschedctl.studies.waking.ways.told import ADD, DELETE, Told, Waiting, listed
+from kschedctl.studies.waking.ways.told import ADD, BY_THE_PLUGIN, DELETE, UPDATE, Told, Waiting, listed
 
 
 def scheduling_gates(waiting: Waiting) -> Iterator[Told]:
@@ -74,6 +76,20 @@ def gang_scheduling(waiting: Waiting) -> Iterator[Told]:
     name = f"{waiting.info.namespace}/{group.pod_group_name}" if group else "its group"
     yield Told(POD, ADD, f"another pod of group {name} is created")
     yield Told("PodGroup", ADD, f"PodGroup {name} is created")
+
+
+def coscheduling(waiting: Waiting) -> Iterator[Told]:
+    """It has no hints. A pod that is created makes no event, but being tried it may be the first to get a node."""
+    key = coscheduling_gang(waiting.info.pod)
+    if key is None:
+        return
+    pods = gang_pods(waiting.view, key)
+    missing = max((gang_terms(waiting.view, key).least or 0) - pods.size, 0)
+    yield Told(POD, ADD, "any pod gets a node")
+    yield Told("CoschedulingPodGroup", ADD | UPDATE, f"any PodGroup is created or changed, {key.name} or another")
+    if not len(pods.assigned) and missing + len(pods.waiting) > 1:
+        first = f"{missing:,} more of {key.name} are created and one" if missing else f"a first pod of {key.name}"
+        yield Told(POD, BY_THE_PLUGIN, f"{first} gets a node: then the plugin has all of them tried")
 
 
 def selected(selector: Selector) -> str:

@@ -10,6 +10,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 ADD, DELETE, UPDATE = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE
+BY_THE_PLUGIN = ActionType(0)
+"""No event: a plugin has the pod tried again."""
 
 
 class Waiting(NamedTuple):
