@@ -76,11 +76,15 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Column:
-    """``name``: lower case, or a name as it is. ``right``: numbers. ``keep``: a name, better left in one piece."""
+    """``name``: lower case, or a name as it is. ``right``: numbers. ``keep``: a name, better left in one piece.
+
+    ``beneath``: the word before a cell that has to stand beneath the one at its left, where it needs one.
+    """
 
     name: str
     right: bool = False
     keep: bool = False
+    beneath: str = ""
 
 
 @dataclass(frozen=True)

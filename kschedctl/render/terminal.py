@@ -1,13 +1,13 @@
 """Pages on a terminal or in a pipe: tables as kubectl prints them, folded to the width and never cut.
 
-rich folds and lays out. Where the width has no limit (wide output in a pipe) there is nothing to lay out: columns are
-plain text there, because rich needs 3 s for the table of 5,000 nodes.
+rich folds what ``columns`` has laid out. Where the width has no limit (wide output in a pipe) there is nothing to lay
+out: columns are plain text there, because rich needs 3 s for the table of 5,000 nodes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from io import StringIO
 
 from rich.cells import cell_len
@@ -17,12 +17,12 @@ from rich.style import Style as Look
 from rich.table import Table as Layout
 from rich.text import Text
 
+from kschedctl.render.columns import GAP, broken, fitted, head, header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
     Bullets,
     Cell,
-    Column,
     Command,
     Heading,
     Marked,
@@ -49,13 +49,16 @@ LOOKS = {
     Tone.CODE: Look(color="cyan"),
 }
 
-INDENT, GAP = 2, 2
+INDENT = 2
 BULLET = "  - "
-LEAST = 12
-"""Columns of text narrower than this are no use: names have to give way too."""
 _END = re.compile(r"(?: *(\x1b\[0m))?(?: |\x1b\[[\d;]+m)*$")
 """Blanks at the end of a line, with all that colours them; a group for the end of the colour of what is before them."""
-_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
+
+
+_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|µs|%)(?!\w))")
+"""Between a number and its unit no line ends."""
+_GLUE = "\ue000"
+"""What stands for such a blank while rich looks for places to fold: nothing printable has it."""
 
 
 def show(page: Page, style: Style) -> str:
@@ -64,25 +67,21 @@ def show(page: Page, style: Style) -> str:
     for position, block in enumerate(page):
         if isinstance(block, Plot) and not style.plots:
             continue
-        if isinstance(block, Heading) and position:
+        if position and (isinstance(block, Heading) or _table_after_table(page[position - 1], block)):
             lines.append("")
         lines += _unfolded(block, style) if style.width >= UNFOLDED else _folded(block, style)
     return "".join(f"{_without_blanks(line)}\n" for line in lines)
+
+
+def _table_after_table(before: Block, block: Block) -> bool:
+    """Whether the head of one could be taken for a row of the other."""
+    return isinstance(before, Table) and isinstance(block, Table)
 
 
 def _without_blanks(line: str) -> str:
     """The line less the blanks at its end, coloured ones too."""
     line = line.rstrip()
     return _END.sub(lambda end: end[1] or "", line) if line.endswith("m") else line
-
-
-def header(column: Column) -> str:
-    """Ordinary words in capitals, as kubectl has them; names of plugins as they are.
-
-    >>> header(Column("only this")), header(Column("NodeResourcesFit"))
-    ('ONLY THIS', 'NodeResourcesFit')
-    """
-    return column.name.upper() if column.name.islower() else column.name
 
 
 # -- folded by rich ----------------------------------------------------------------------------------------------------
@@ -106,15 +105,15 @@ def _folded(block: Block, style: Style) -> list[str]:
     )
     for piece in _pieces(block, console.width):
         console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
-    return [" " * indent + line for line in file.getvalue().splitlines()]
+    return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
 
 
 def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
     match block:
         case Heading(text):
-            yield _text(Marked(text, Tone.STRONG))
+            yield _text(Marked(text, Tone.STRONG), room)
         case Paragraph(parts):
-            yield Text(" ").join(map(_text, parts))
+            yield Text(" ").join(_text(part, room) for part in parts)
         case Command(text):
             yield _text(Marked(text, Tone.CODE))
         case Verbatim(_, text):
@@ -124,55 +123,33 @@ def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
             bullets.add_column(no_wrap=True)
             bullets.add_column(overflow="fold")
             for item in items:
-                bullets.add_row(BULLET, _text(item))
+                bullets.add_row(BULLET, _text(item, room - len(BULLET)))
             yield bullets
         case Table():
             yield _layout(block, room)
             if block.note:
-                yield _text(Marked(block.note, Tone.FAINT))
+                yield _text(Marked(block.note, Tone.FAINT), room)
         case Plot():
             yield from drawn(block, room)
 
 
-def _text(cell: Cell | Stack) -> Text:
+def _text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     """A cell, one line for each that it is made of; blanks that rich puts around it have no style."""
-    first, *others = (Text().append(printable(text), LOOKS[tone]) for text, tone in stacked(cell))
+    lines = ((_UNIT.sub(_GLUE, broken(printable(text), room)), LOOKS[tone]) for text, tone in stacked(cell))
+    first, *others = (Text().append(*line) for line in lines)
     return Text("\n").join((first, *others)) if others else first
 
 
 def _layout(table: Table, room: int) -> Layout:
-    """The widest columns give way first; names and numbers only where there is no other way."""
-    heads = [_head(column) for column in table.columns]
-    rows = [tuple(map(_text, row)) for row in table.rows]
-    widths = [max(map(_width, cells)) for cells in zip(heads, *rows, strict=True)]
-    names_fit = _names_fit(table.columns, widths, room)
+    table, widths = fitted(table, room)
     made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
-    for column, head, width in zip(table.columns, heads, widths, strict=True):
-        kept = {"width": width, "no_wrap": True} if names_fit and _one_piece(column) else {}
-        made.add_column(head, justify="right" if column.right else "default", overflow="fold", **kept)  # type: ignore[arg-type]
-    for row in rows:
-        made.add_row(*row)
+    for column, width in zip(table.columns, widths, strict=True):
+        justify = "right" if column.right else "default"
+        lines = _text(Stack(tuple(Marked(line, Tone.FAINT) for line in head(column))), width)
+        made.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
+    for row in table.rows:
+        made.add_row(*(_text(cell, width) for cell, width in zip(row, widths, strict=True)))
     return made
-
-
-def _head(column: Column) -> Text:
-    """Names of plugins stand over numbers in lines that are hardly longer than those."""
-    name = header(column)
-    return _text(Stack(tuple(Marked(part, Tone.FAINT) for part in (_HUMP.split(name) if column.right else [name]))))
-
-
-def _width(text: Text) -> int:
-    return max(cell_len(line) for line in text.plain.split("\n"))
-
-
-def _one_piece(column: Column) -> bool:
-    return column.keep or column.right
-
-
-def _names_fit(columns: tuple[Column, ...], widths: Iterable[int], room: int) -> bool:
-    """Whether names and numbers can stay in one piece and leave enough for the texts beside them."""
-    needed = (w if _one_piece(column) else min(w, LEAST) for column, w in zip(columns, widths, strict=True))
-    return sum(needed) + GAP * (len(columns) - 1) <= room
 
 
 # -- without a limit ---------------------------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ BLOCKS = st.one_of(
 
 
 def characters(text: str) -> Counter[str]:
-    """How often each visible character is there."""
-    return Counter(re.sub(r"\s", "", text))
+    """How often each visible character is there, but for the commas of heads that came together."""
+    return Counter(re.sub(r"[\s,]", "", text))
 
 
 @given(BLOCKS, st.integers(40, 200))
@@ -75,9 +75,57 @@ def test_wide_characters_take_two_columns(width: int) -> None:
 def test_names_stay_whole_while_text_gives_way() -> None:
     name = "ip-10-0-112-7.eu-west-1.compute.internal"
     table = Table((Column("node", keep=True), Column("why")), ((name, "one two three four " * 5),))
-    lines = show((table,), Style(width=60)).splitlines()
-    assert lines[1] == f"  {name}  one two three"
-    assert lines[2] == " " * 44 + "four one two"
+    lines = show((table,), Style(width=76)).splitlines()
+    assert lines[1] == f"  {name}  one two three four one two three"
+    assert lines[2] == " " * 44 + "four one two three four one two"
+
+
+def test_what_has_no_room_beside_goes_beneath() -> None:
+    name = "ip-10-0-112-7.eu-west-1.compute.internal"
+    columns = (Column("from", keep=True), Column("pods", right=True), Column("to", keep=True, beneath="to"))
+    table = Table((*columns, Column("why")), ((name, "7", name, "one two"), ("n1", "12", "", "three")))
+    assert show((table,), Style(width=60)).splitlines() == [
+        "  FROM, TO, WHY                                PODS",
+        f"  {name}        7",
+        f"  to {name}",
+        "  one two",
+        "  n1                                             12",
+        "  three",
+    ]
+
+
+def test_words_are_broken_at_their_joints_and_only_where_they_are_longer_than_a_line() -> None:
+    words = "taint example.com/dedicated-to-a-team=payments-platform:NoSchedule is not tolerated"
+    assert show((Paragraph((words,)),), Style(width=40)).splitlines() == [
+        "taint example.com/dedicated-to-a-team=",
+        "payments-platform:NoSchedule is not",
+        "tolerated",
+    ]
+
+
+SHORT = st.text(st.sampled_from("abc"), min_size=1, max_size=10)
+SENTENCES = st.lists(SHORT, max_size=20).map(" ".join)
+
+
+@given(st.integers(1, 5), st.lists(SENTENCES, min_size=30, max_size=30), st.integers(70, 200))
+def test_no_word_that_fits_a_column_is_broken(texts: int, sentences: list[str], width: int) -> None:
+    columns = (Column("n", right=True), *(Column("x") for _ in range(texts)))
+    rows = tuple(("1,000", *sentences[i : i + texts]) for i in range(0, 30 - texts, texts))
+    shown = "\n".join(show((Table(columns, rows),), Style(width=width)).splitlines()[1:])
+    assert Counter(shown.split()) == Counter(" ".join(" ".join(row) for row in rows).split())
+
+
+def test_a_number_and_its_unit_stay_together() -> None:
+    text = "P50 516 µs, P90 929 µs, P99 1.68 ms, 12.5 % of it"
+    for width in range(14, 60):
+        lines = show((Paragraph((text,)),), Style(width=width)).splitlines()
+        assert all(not line.endswith(("516", "929", "1.68", "12.5")) for line in lines)
+        assert " ".join(lines) == text
+
+
+def test_tables_that_follow_each_other_are_apart() -> None:
+    table = Table((Column("a"),), (("1",),))
+    assert show((table, table), Style()) == "  A\n  1\n\n  A\n  1\n"
 
 
 def test_a_table_without_a_limit_is_what_a_very_wide_one_is() -> None:

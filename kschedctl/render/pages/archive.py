@@ -59,7 +59,9 @@ def diff_page(report: SnapshotDiff, style: Style) -> Page:
     """How many objects of each kind came, went and changed, then the changes."""
     if not (report.changes or report.scheduler):
         return (paragraph(Marked("No difference", Tone.GOOD), "that scheduling reads"),)
-    scheduler = Table((Column("field"), Column("before"), Column("after")), tuple(map(_field_row, report.scheduler)))
+    scheduler = Table(
+        (Column("field"), Column("before"), Column("after", beneath="→")), tuple(map(_field_row, report.scheduler))
+    )
     return (
         paragraph(Marked(count(len(report.changes), "difference"), Tone.STRONG), f"{report.before} → {report.after}"),
         *(section("Scheduler", scheduler) if report.scheduler else ()),
@@ -85,7 +87,7 @@ def _changes(changes: tuple[ObjectChange, ...], style: Style) -> Table:
         Column("what"),
         Column("field"),
         Column("before"),
-        Column("after"),
+        Column("after", beneath="→"),
     )
     return Table(columns, tuple(rows), note=note)
 

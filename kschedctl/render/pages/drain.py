@@ -111,6 +111,10 @@ def _moved(moved: tuple[MovedPod, ...], style: Style) -> Page:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (pod.pod, pod.source, pod.target, f"{pod.tied}" if pod.tied > 1 else "") for pod in shown
     )
-    columns = (Column("pod", keep=True), Column("from", keep=True), Column("to", keep=True))
+    columns = (
+        Column("pod", keep=True),
+        Column("from", keep=True, beneath="from"),
+        Column("to", keep=True, beneath="to"),
+    )
     tied = Column("equally good", right=True)
     return section("Moved", Table((*columns, tied), rows, note).without_empty_columns())

@@ -27,9 +27,9 @@ COLUMNS = (
     Column("node", keep=True),
     Column("victim", keep=True),
     Column("priority", right=True),
-    Column("owner"),
-    Column("started"),
-    Column("breaks PDB"),
+    Column("owner", beneath="of"),
+    Column("started", beneath="started"),
+    Column("breaks PDB", beneath="breaks PDB"),
 )
 NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Column("victim"))
 

@@ -129,7 +129,12 @@ def retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
     if not groups:
         return ()
     shown, note = first_rows(groups, style, ROWS_SHOWN)
-    columns = (Column("pods", right=True), Column("workload", keep=True), Column("again after"), Column("then"))
+    columns = (
+        Column("pods", right=True),
+        Column("workload", keep=True),
+        Column("again after", beneath="again after"),
+        Column("then", beneath="then"),
+    )
     return section("Tried again", Table(columns, tuple(map(_retried, shown)), note))
 
 
@@ -144,9 +149,13 @@ def evicted_section(evicted: Sequence[EvictedPod], style: Style) -> Page:
     if not evicted:
         return ()
     shown, note = first_rows(evicted, style, ROWS_SHOWN)
-    columns = [Column("evicted pod", keep=True), Column("node", keep=True), Column("priority", right=True)]
-    columns += [] if style.narrow else [Column("for", keep=True)]
-    columns += [Column("then"), Column("budgets")]
+    columns = [
+        Column("evicted pod", keep=True),
+        Column("node", keep=True, beneath="on"),
+        Column("priority", right=True),
+    ]
+    columns += [] if style.narrow else [Column("for", keep=True, beneath="for")]
+    columns += [Column("then", keep=True, beneath="then"), Column("budgets", beneath="budgets")]
     table = Table(tuple(columns), tuple(_evicted(pod, style) for pod in shown), note)
     return section("Evicted by preemption", table.without_empty_columns())
 

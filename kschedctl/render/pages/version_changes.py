@@ -32,7 +32,7 @@ def _summary(report: VersionChanges) -> Iterator[Paragraph]:
 
 def _rules(changes: Sequence[VersionChange], style: Style) -> Table:
     """What changed beside its plugin, or beneath it for want of room."""
-    since, *others = Column("since", keep=True), Column("what"), Column("before"), Column("after")
+    since, *others = Column("since", keep=True), Column("what"), Column("before"), Column("after", beneath="→")
     if style.narrow:
         return Table((since, *others), tuple((_since(c), _named(c), c.before, c.after) for c in changes))
     columns = (since, Column("plugin", keep=True), *others, Column("upstream"))
@@ -45,7 +45,7 @@ def _named(change: VersionChange) -> Stack:
 
 
 def _gates(changes: Sequence[VersionChange]) -> Table:
-    columns = (Column("since", keep=True), Column("gate", keep=True), Column("before"), Column("after"))
+    columns = (Column("since", keep=True), Column("gate", keep=True), Column("before"), Column("after", beneath="→"))
     return Table(columns, tuple((_since(c), c.where, c.before, c.after) for c in changes))
 
 

@@ -98,7 +98,12 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
     order = list(WORDS)
     first = sorted(changes, key=lambda change: order.index(change.change))
     shown, note = first_rows(first, style, CHANGES_SHOWN)
-    columns = (Column("pod", keep=True), Column("change"), Column("before", keep=True), Column("after", keep=True))
+    columns = (
+        Column("pod", keep=True),
+        Column("change"),
+        Column("before", keep=True),
+        Column("after", keep=True, beneath="→"),
+    )
     rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
     return (*_waiting(changes, style), *section("Pods", Table(columns, rows, note).without_empty_columns()))
 
@@ -108,7 +113,7 @@ def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     if not messages:
         return ()
     shown, note = first_rows(messages, style, CHANGES_SHOWN)
-    columns = (Column("pods", right=True), Column("before"), Column("after"))
+    columns = (Column("pods", right=True), Column("before"), Column("after", beneath="→"))
     rows = tuple((f"{len(m.pods):,}", Stack((m.before, Marked(names(m.pods), Tone.FAINT))), m.after) for m in shown)
     return section("Messages of pods that wait", Table(columns, rows, note))
 
@@ -126,7 +131,7 @@ def _replacement(found: Replacement | None, style: Style) -> Page:
         return section("Running pods", summary, *doubtful)
     groups = sorted(found.elsewhere, key=lambda group: -len(group.pods))
     shown, note = first_rows(groups, style, CHANGES_SHOWN)
-    columns = (Column("pods", right=True), Column("workload"), Column("best before"), Column("best after"))
+    columns = (Column("pods", right=True), Column("workload"), Column("best before"), Column("best after", beneath="→"))
     rows = tuple((f"{len(g.pods):,}", g.workload, names(g.before), names(g.after)) for g in shown)
     return section("Running pods", summary, *doubtful, Table(columns, rows, note))
 

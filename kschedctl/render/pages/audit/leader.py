@@ -35,7 +35,12 @@ def _leases(leases: Sequence[SchedulerLease], style: Style) -> Page:
         )
         for each in shown
     )
-    columns = (Column("lease", keep=True), Column("leader"), Column("leads for"), Column("renewed"))
+    columns = (
+        Column("lease", keep=True),
+        Column("leader"),
+        Column("leads for", beneath="leads for"),
+        Column("renewed", beneath="renewed"),
+    )
     return (Table((*columns, Column("changes", right=True), Column("lately", right=True)), rows, note),)
 
 

@@ -63,7 +63,7 @@ def _stranded(rooms: Sequence[StrandedRoom], style: Style) -> Page:
     shown, note = first_rows(rooms, style, ROWS_SHOWN)
     rows = tuple((r.pool or NO_POOL, f"{r.nodes:,}", r.reason, _amounts(r.free), names(r.examples)) for r in shown)
     columns = (Column("pool", keep=True), Column("nodes", right=True), Column("keeps pods away"))
-    return (Table((*columns, Column("free there"), Column("such as")), rows, note),)
+    return (Table((*columns, Column("free there", beneath="free"), Column("such as", beneath="such as")), rows, note),)
 
 
 def _typical(pods: Sequence[TypicalPods], style: Style) -> Page:
@@ -103,7 +103,7 @@ def _kept(kept: Sequence[KeptNode], style: Style) -> Page:
     if not kept:
         return ()
     shown, note = first_rows(kept, style, FEW)
-    columns = (Column("cannot be emptied", keep=True), Column("pool", keep=True), Column("as"))
+    columns = (Column("cannot be emptied", keep=True), Column("pool", keep=True, beneath="of pool"), Column("as"))
     return (Table(columns, tuple((each.node, each.pool or NO_POOL, each.why) for each in shown), note),)
 
 

@@ -48,7 +48,7 @@ def _misplaced(found: Sequence[MisplacedPods], style: Style) -> Page:
     shown, note = first_rows(found, style, ROWS_SHOWN)
     rows = tuple((each.workload, f"{each.pods:,}", each.refuses, each.reason, names(each.examples)) for each in shown)
     columns = (Column("pods of", keep=True), Column("pods", right=True), Column("refused by"), Column("as"))
-    return (Table((*columns, Column("such as")), rows, note),)
+    return (Table((*columns, Column("such as", beneath="such as")), rows, note),)
 
 
 def _refused(found: Sequence[RefusedPods], style: Style) -> Page:
@@ -57,4 +57,4 @@ def _refused(found: Sequence[RefusedPods], style: Style) -> Page:
     shown, note = first_rows(found, style, ROWS_SHOWN)
     rows = tuple((r.reason, f"{r.pods:,}", f"{r.gone:,}", names(r.nodes), r.last) for r in shown)
     columns = (Column("kubelets said", keep=True), Column("failed", right=True), Column("gone", right=True))
-    return (Table((*columns, Column("on"), Column("last at")), rows, note),)
+    return (Table((*columns, Column("on", beneath="on"), Column("last at", beneath="last at")), rows, note),)

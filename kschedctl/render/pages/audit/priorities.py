@@ -72,10 +72,10 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     shown, note = first_rows(report.victims, style, ROWS_SHOWN)
     columns = (
         Column("evicted", keep=True),
-        Column("tier"),
+        Column("tier", keep=True, beneath="tier"),
         Column("pods", right=True),
         Column("then"),
-        Column("behind"),
+        Column("behind", beneath="behind"),
     )
     return section(
         title, told, Table(columns, tuple(_victim(each, style) for each in shown), note).without_empty_columns()
@@ -94,7 +94,11 @@ def _starving(report: PrioritiesSection, style: Style) -> Page:
         return ()
     shown, note = first_rows(report.starving, style, ROWS_SHOWN)
     numbers = ("pods", "waits", "below run", "came", "above came")
-    columns = (Column("workload", keep=True), Column("tier"), *(Column(name, right=True) for name in numbers))
+    columns = (
+        Column("workload", keep=True),
+        Column("tier", keep=True, beneath="tier"),
+        *(Column(name, right=True) for name in numbers),
+    )
     explained = "came: started since they wait"
     table = Table(columns, tuple(map(_starved, shown)), f"{note}; {explained}" if note else explained)
     return section("Waiting too long", table)
@@ -118,10 +122,16 @@ def _exposed(report: PrioritiesSection, style: Style) -> Page:
     if not report.exposed:
         return ()
     shown, note = first_rows(report.exposed, style, ROWS_SHOWN // 2)
-    numbers = (Column("tier"), Column("pods", right=True), Column("behind"))
-    columns = (Column("workload", keep=True), *numbers, Column("tiers above"), Column("their pods", right=True))
+    numbers = (Column("tier", keep=True, beneath="tier"), Column("pods", right=True), Column("behind"))
+    columns = (
+        Column("workload", keep=True),
+        *numbers,
+        Column("tiers above", beneath="below"),
+        Column("their pods", right=True),
+    )
     return section(
-        "Behind Services, below others", Table((*columns, Column("budgets")), tuple(map(_facing, shown)), note)
+        "Behind Services, below others",
+        Table((*columns, Column("budgets", beneath="budgets")), tuple(map(_facing, shown)), note),
     )
 
 

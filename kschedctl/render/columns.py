@@ -1,0 +1,172 @@
+"""How wide the columns of a table are, and what goes beneath its neighbour where there is no room beside it.
+
+Numbers and names stay in one piece, texts stay wide enough to read. Where that does not fit side by side, the last
+texts go beneath the ones at their left; only a name that is longer than all the room is broken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from kschedctl.render.page import Cell, Column, Marked, Stack, Table, stacked
+from kschedctl.render.printable import printable
+
+GAP = 2
+READABLE, SHARE = 28, 3
+"""Texts are folded to no less than this, or than this part of the line, as long as there is another way."""
+LEAST = 12
+"""The same of names that are longer than all the room."""
+_HUMP = r"(?<=[a-z])(?=[A-Z])"
+_JOINTS = (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)
+"""Where a word may be broken, the best places first."""
+
+
+def header(column: Column) -> str:
+    """Ordinary words in capitals, as kubectl has them; names of plugins as they are.
+
+    >>> header(Column("only this")), header(Column("NodeResourcesFit"))
+    ('ONLY THIS', 'NodeResourcesFit')
+    """
+    return ", ".join(part.upper() if part.islower() else part for part in column.name.split(", "))
+
+
+def head(column: Column) -> tuple[str, ...]:
+    """The lines of a header: names of plugins stand over numbers in lines that are hardly longer than those."""
+    return tuple(re.split(_HUMP, column.name)) if column.right and not column.name.islower() else (header(column),)
+
+
+def fitted(table: Table, room: int) -> tuple[Table, tuple[int, ...]]:
+    """The table, with as few texts beneath others as there have to be, and the widths of its columns."""
+    texts = [position for position, column in enumerate(table.columns) if not column.right]
+    for first in range(len(texts) - 1, -1, -1):
+        closer = _stacked(table, texts[first:])
+        most, least = _most(closer), _least(closer, room)
+        if sum(least) + _gaps(closer) <= room:
+            return closer, _between(least, most, room - _gaps(closer))
+    closer = _stacked(table, texts)
+    most, least = _most(closer), _least(closer, room)
+    return closer, _between(_bare(closer, least, room), most, room - _gaps(closer))
+
+
+def _bare(table: Table, least: Sequence[int], room: int) -> list[int]:
+    """The least widths where there is no good way: names are broken, and numbers too where that is not enough."""
+    bare = [width if column.right else min(width, LEAST) for column, width in zip(table.columns, least, strict=True)]
+    return bare if sum(bare) + _gaps(table) <= room else [1] * len(bare)
+
+
+def broken(text: str, width: int) -> str:
+    """The text with breaks in words that are wider than a line, where they have joints if there is one.
+
+    >>> broken("taint example.com/dedicated=payments:NoSchedule", 20).split("\\n")
+    ['taint example.com/', 'dedicated=payments:', 'NoSchedule']
+    """
+    if cell_len(text) <= width:
+        return text
+    return " ".join(word if cell_len(word) <= width else "\n".join(_pieces(word, width)) for word in text.split(" "))
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """The word in pieces that fit, none of them but the last shorter than half a line."""
+    pieces = []
+    while cell_len(word) > width:
+        fits = len(word)
+        while fits > 1 and cell_len(word[:fits]) > width:
+            fits -= 1
+        found = ([m.start() for m in re.finditer(joint, word) if fits // 2 <= m.start() <= fits] for joint in _JOINTS)
+        end = max(next((places for places in found if places), [fits])) or 1
+        pieces.append(word[:end])
+        word = word[end:]
+    return [*pieces, word]
+
+
+# -- widths ------------------------------------------------------------------------------------------------------------
+
+
+def _gaps(table: Table) -> int:
+    return GAP * (len(table.columns) - 1)
+
+
+def _cells(table: Table, position: int) -> int:
+    return max((_width(row[position]) for row in table.rows), default=0)
+
+
+def _width(cell: Cell | Stack) -> int:
+    return max(cell_len(printable(text)) for text, _ in stacked(cell))
+
+
+def _most(table: Table) -> list[int]:
+    """The widths at which nothing is folded."""
+    return [max(_cells(table, i), *map(cell_len, head(column))) for i, column in enumerate(table.columns)]
+
+
+def _least(table: Table, room: int) -> list[int]:
+    """The widths from which on the columns are good to read; heads over numbers may be folded."""
+    readable = min(READABLE, room // SHARE)
+    return [_good(column, _cells(table, i), readable) for i, column in enumerate(table.columns)]
+
+
+def _good(column: Column, cells: int, readable: int) -> int:
+    if column.right:
+        return max(cells, 1, *(cell_len(part) for line in head(column) for part in _parts(line)))
+    whole = max(cells, cell_len(header(column)))
+    return whole if column.keep else min(whole, readable)
+
+
+def _parts(line: str) -> list[str]:
+    """The words of a line, and the parts between their joints."""
+    for joint in reversed(_JOINTS):
+        line = re.sub(joint, " ", line)
+    return line.split()
+
+
+def _between(least: Sequence[int], most: Sequence[int], room: int) -> tuple[int, ...]:
+    """Widths that fill the room, the widest giving way first.
+
+    >>> _between([5, 10, 10], [5, 80, 20], 60)
+    (5, 35, 20)
+    """
+    low, high = 0, max(most)
+    while low < high:
+        level = (low + high + 1) // 2
+        if sum(_clamped(level, least, most)) <= room:
+            low = level
+        else:
+            high = level - 1
+    return tuple(_clamped(low, least, most))
+
+
+def _clamped(level: int, least: Sequence[int], most: Sequence[int]) -> list[int]:
+    return [max(low, min(level, high), 1) for low, high in zip(least, most, strict=True)]
+
+
+# -- one beneath the other ---------------------------------------------------------------------------------------------
+
+
+def _stacked(table: Table, positions: Sequence[int]) -> Table:
+    """The table with these columns as one, at the place of the first of them."""
+    if len(positions) < 2:
+        return table
+    columns = [table.columns[i] for i in positions]
+    name = ", ".join(column.name for column in columns if column.name)
+    one = replace(columns[0], name=name, keep=all(column.keep for column in columns))
+    others = set(positions[1:])
+
+    def row_of(row: tuple[Cell | Stack, ...]) -> tuple[Cell | Stack, ...]:
+        cell = _beneath([row[i] for i in positions], columns)
+        return tuple(cell if i == positions[0] else row[i] for i in range(len(row)) if i not in others)
+
+    made = tuple(one if i == positions[0] else column for i, column in enumerate(table.columns) if i not in others)
+    return replace(table, columns=made, rows=tuple(map(row_of, table.rows)))
+
+
+def _beneath(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:
+    """The lines of all; of those beneath the first names are told by what they are."""
+    lines = list(stacked(cells[0]))
+    for cell, column in zip(cells[1:], columns[1:], strict=True):
+        first, *others = stacked(cell)
+        lines += [Marked(f"{column.beneath} {first.text}".lstrip(), first.tone), *others] if first.text else []
+    return Stack(tuple(lines))
