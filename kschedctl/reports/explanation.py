@@ -181,7 +181,7 @@ class DeviceReport(Document, frozen=True):
 
 
 class PreemptionReport(Document, frozen=True):
-    """What preemption could do.
+    """What preemption could do, by the ``plugin`` that decides whom to evict.
 
     ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
     ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
@@ -201,6 +201,7 @@ class PreemptionReport(Document, frozen=True):
     limit: int = 0
     nominated: str = ""
     terminating: tuple[str, ...] = ()
+    plugin: str = "DefaultPreemption"
 
 
 class Explanation(Document, frozen=True):

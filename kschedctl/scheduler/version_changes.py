@@ -33,19 +33,19 @@ from kschedctl.scheduler.plugins import (
     volume_binding,
     volume_restrictions,
 )
-from kschedctl.scheduler.preemption import dry_run
+from kschedctl.scheduler.preemption import evaluator, selection
 from kschedctl.scheduler.queueing import event_handlers, event_labels, events, pre_checks, signature
 from kschedctl.scheduler.queueing.hints import claims as claim_hints
 from kschedctl.scheduler.queueing.hints import placed, pod_affinity, topology_spread, volume_limits, volumes
 from kschedctl.scheduler.registry import IN_TREE
-from kschedctl.scheduler.scheduler_plugins import coscheduling
+from kschedctl.scheduler.scheduler_plugins import coscheduling, quota_victims
 from kschedctl.scheduler.volumes import capacity_scoring
 
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "kube-scheduler": (
         cycle.LEFT_OUT,
         consultation.AGGREGATED,
-        default_preemption.DROPPED_MAY_HELP,
+        evaluator.DROPPED_MAY_HELP,
         whole_nodes.SCORED_AS_RETURNED,
         messages.ABSENT_COUNT,
         sampling.LEFT_OUT_COUNT,
@@ -123,7 +123,8 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     ),
     "Coscheduling": (coscheduling.COMES_AFTER_OTHERS, coscheduling.COUNTS_GATED),
     "ImageLocality": (image_locality.COUNTED,),
-    "DefaultPreemption": (dry_run.SORTED_AGAIN, default_preemption.HEARS_OF_PODS),
+    "DefaultPreemption": (selection.SORTED_AGAIN, default_preemption.HEARS_OF_PODS),
+    "CapacityScheduling": (quota_victims.QUOTA_VICTIMS_SORTED_AGAIN,),
     "NodeDeclaredFeatures": (node_declared_features.REASON, node_declared_features.INFERRED),
 }
 """The plugin, or all of it, -> its rules and texts that changed."""

@@ -66,8 +66,8 @@ def run_on(simulation: Simulation, positions: Iterable[Position]) -> list[Outcom
 def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """The outcomes, and those of pods that preemption drove away and controllers make anew.
 
-    Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, so
-    that it ends.
+    Those that fit nowhere come last, each once. Each preemption's victims have a lower priority than who preempts, or
+    may themselves drive others away a few times only, so that it ends.
     """
     found: list[Outcome] = []
     while not simulation.interrupted and (back := come_back(simulation, victims(latest))):

@@ -27,6 +27,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.cycle import Cycle, Filtering
 from kschedctl.scheduler.pre_filter import run_pre_filter
 from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.scheduler.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
@@ -132,7 +133,8 @@ def naive(cycle: Cycle, row: int) -> Victims | str:
 
 
 def lockstep(cycle: Cycle) -> dict[int, Victims]:
-    found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_))
+    selection = LowerPriority(cycle.view, cycle.info.priority)
+    found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     pods = cycle.view.pods.objects
     return {c.row: Victims([pods[p].key for p in c.victims], c.pdb_violations) for c in found.candidates}
 

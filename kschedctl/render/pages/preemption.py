@@ -22,6 +22,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.reports.explanation import CandidateReport, PreemptionReport, VictimReport
 
+DEFAULT = "DefaultPreemption"
 VICTIMS_SHOWN, TIED_SHOWN, TIES_SHOWN = 20, 10, 3
 COLUMNS = (
     Column("node", keep=True),
@@ -41,7 +42,8 @@ def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     if report.terminating:
         gone = Bullets(report.terminating)
         return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
-    title = "Preemption" if report.asked else "Preemption, for which the scheduler does not ask here"
+    by = "" if report.plugin == DEFAULT else f" by {report.plugin}"
+    title = f"Preemption{by}" if report.asked else f"Preemption{by}, for which the scheduler does not ask here"
     if not report.eligible:
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
     return section(title, *_outcome(report), *_candidates(report, style), *_ties(report, style), *_unhelpful(report))

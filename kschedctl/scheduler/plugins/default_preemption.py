@@ -2,75 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Self
 
-import numpy as np
-
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.labels import aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.extenders.preemption import call_extenders
-from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
+from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.scheduler.leaning import Effect, Lean
-from kschedctl.scheduler.messages import histogram
 from kschedctl.scheduler.pod_groups.of_members import not_by_itself, preempting_as
-from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
-from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.scheduler.post_filter import PostFilterOutcome
+from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
+from kschedctl.scheduler.preemption.selection import LowerPriority
 from kschedctl.scheduler.queueing.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "waiting for the preemption for this pod to be finished"
 GROUP_UNDER_WAY = "waiting for the preemption for this pod group to be finished"
 HEARS_OF_PODS = ByVersion("whether DefaultPreemption asks to be told of deleted pods", (("", False), ("1.34", True)))
-TERMINATING = "not eligible due to a terminating pod on the nominated node."
-NO_CANDIDATE = "no candidate node for preemption"
-DROPPED_MAY_HELP = ByVersion(
-    "whether preemption is tried on nodes that extenders left out without a word", (("", True), ("1.32", False))
-)
 
 
-@dataclass(frozen=True)
-class Preemption:
-    """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
-
-    ``allowed``: the choice among those that extenders leave, None where they leave none.
-
-    ``unhelpful``: reason -> nodes that preemption does not help. Of ``potential`` nodes upstream, which starts at a
-    random one, looks at no more than it needs for ``wanted`` candidates; here all are tried.
-    """
-
-    eligible: bool
-    why: str = ""
-    candidates: Candidates = NO_CANDIDATES
-    unhelpful: Mapping[str, int] = field(default_factory=dict)
-    choice: BestCandidates | None = None
-    allowed: BestCandidates | None = None
-    potential: int = 0
-    wanted: int = 0
-
-
-def tied_candidates(result: PostFilterResult) -> Candidates:
-    """The equally good candidates, where this is what the plugin said."""
-    report = result.report
-    return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
-
-
-class DefaultPreemption(DeclaredPlugin):
+class DefaultPreemption(PreemptionPlugin):
     """Finds nodes where the pod would fit if pods of lower priority went, and chooses the one that costs least.
 
     Upstream: pkg/scheduler/framework/plugins/defaultpreemption (v1.36).
     """
 
     name = "DefaultPreemption"
+    prefix = "preemption: "
     kinds = ("PodDisruptionBudget",)
     points_since: ClassVar[Mapping[str, int]] = {"preEnqueue": 32}  # #128170: preemption without waiting for it
     args_type = DefaultPreemptionArgs
@@ -101,81 +64,37 @@ class DefaultPreemption(DeclaredPlugin):
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_UNDER_WAY if grouped else UNDER_WAY,))
 
-    def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        found = self.before_extenders(cycle)
-        if found.status.code is not Code.SUCCESS or not isinstance(found.report, Preemption):
-            return found
-        try:
-            left = call_extenders(cycle.consultation, cycle.view, found.report.candidates)
-        except PluginError as failure:
-            return PostFilterResult(Status(Code.ERROR, (f"preemption: {failure}",)), report=_allowing(found, None))
-        if left is found.report.candidates:
-            return found
-        if not len(left):
-            status = Status(Code.UNSCHEDULABLE, (f"preemption: {NO_CANDIDATE}",))
-            return PostFilterResult(status, report=_allowing(found, None))
-        allowed = choose(cycle.view, left)
-        return PostFilterResult(SUCCESS, _first_by_name(allowed, cycle), _allowing(found, allowed))
-
-    def before_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """The answer if there were no extenders."""
+    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+        """It must not, is part of a group, or its earlier victims are still leaving."""
         pod, view = cycle.info.pod, cycle.view
-        why = not_by_itself(pod, view, self.topology_aware, self.workload_aware) or _not_eligible(cycle)
-        if why:
-            status = Status(Code.UNSCHEDULABLE, (f"preemption: {why}",))
-            return PostFilterResult(status, report=Preemption(eligible=False, why=why))
-        potential = _potential(cycle)
-        found = dry_run(cycle, potential)
-        wanted = self._wanted(int(potential.sum()))
-        helpful = found.candidates.take(np.flatnonzero(found.candidates.sizes)) if wanted else NO_CANDIDATES
-        counts = found.reason_counts(kept=bool(wanted))
-        best = choose(cycle.view, helpful) if len(helpful) else None
-        report = Preemption(
-            eligible=True,
-            candidates=helpful,
-            unhelpful=counts,
-            choice=best,
-            allowed=best,
-            potential=int(potential.sum()),
-            wanted=wanted,
-        )
-        if best is not None:
-            return PostFilterResult(SUCCESS, _first_by_name(best, cycle), report)
-        if errors := found.errors(cycle.view.nodes.names):
-            return PostFilterResult(Status(Code.ERROR, (f"preemption: {aggregate(errors)}",)), report=report)
-        message = f"preemption: {histogram(len(cycle.view.nodes), counts)}"
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, (message,)), report=report)
+        if why := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
+            return Ineligible(why)
+        if pod.spec.preemption_policy == "Never":
+            return Ineligible(NEVER)
+        row = view.nodes.index.get(pod.status.nominated_node_name)
+        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+            return None
+        lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
+        if any(_being_preempted(view.pods.objects[position]) for position in lower):
+            return Ineligible(TERMINATING, tuple(_leaving(lower, view)))
+        return None
 
-    def _wanted(self, nodes: int) -> int:
+    def selection(self, cycle: Cycle) -> LowerPriority:
+        return LowerPriority(cycle.view, cycle.info.priority)
+
+    def wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 
 
-def _allowing(found: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
-    report: Preemption = found.report
-    return replace(report, allowed=allowed)
+def evicted_later(outcome: PostFilterOutcome, gates: FeatureGates) -> bool:
+    """Whether those that PostFilter evicts go while the scheduler does something else."""
+    found = outcome.results.get(DefaultPreemption.name)
+    return bool(found and found.nominated_node) and gates.enabled("SchedulerAsyncPreemption")
 
 
-def _first_by_name(best: BestCandidates, cycle: Cycle) -> str:
-    names = cycle.view.nodes.names
-    by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
-    rows = best.tied.row
-    return names[int(rows[by_name[rows].argmin()])]
-
-
-def _not_eligible(cycle: Cycle) -> str:
-    """Why the pod may not preempt: it must not, or its earlier victims are still leaving."""
-    pod, view = cycle.info.pod, cycle.view
-    if pod.spec.preemption_policy == "Never":
-        return NEVER
-    row = view.nodes.index.get(pod.status.nominated_node_name)
-    if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
-        return ""
-    for position in view.pods_on(row):
-        lower = view.pods.infos[view.pods.info[position]].priority < cycle.info.priority
-        if lower and _being_preempted(view.pods.objects[position]):
-            return TERMINATING
-    return ""
+def _leaving(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
+    return (p for p in positions if view.pods.objects[p].metadata.deletion_timestamp is not None)
 
 
 def _being_preempted(pod: Pod) -> bool:
@@ -185,15 +104,3 @@ def _being_preempted(pod: Pod) -> bool:
         and target is not None
         and (target.status, target.reason) == ("True", "PreemptionByScheduler")
     )
-
-
-def _potential(cycle: Cycle) -> Bools:
-    """(N,): the nodes that fewer pods could make fit: refused as Unschedulable."""
-    refused = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
-    if cycle.absent_status().code is Code.UNSCHEDULABLE:
-        refused |= ~cycle.considered
-    if DROPPED_MAY_HELP.at(cycle.framework.release):
-        refused |= cycle.dropped
-    for row, status in cycle.told.items():
-        refused[row] = status.code is Code.UNSCHEDULABLE
-    return refused

@@ -18,7 +18,6 @@ from kschedctl.scheduler.cycle import Cycle, FrameworkLike, run_cycle
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.messages import fit_error, histogram
 from kschedctl.scheduler.permit import PermitOutcome, run_permit
-from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.pod_groups.placement import (
     GroupPlacement,
     PodGroupAssignments,
@@ -28,6 +27,7 @@ from kschedctl.scheduler.pod_groups.placement import (
 )
 from kschedctl.scheduler.pod_groups.state import find_pod_group
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.preemption.evaluator import Preemption
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import reserve, reserving
 from kschedctl.scheduler.sampling import Sampling

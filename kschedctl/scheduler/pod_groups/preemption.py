@@ -16,10 +16,11 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import PodGroup
 from kschedctl.api.priority import priority_class
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.plugins.default_preemption import NEVER, DefaultPreemption
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.state import NO_MEMBERS, find_pod_group
 from kschedctl.scheduler.preemption.budgets import budgets
+from kschedctl.scheduler.preemption.evaluator import NEVER
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, group_key
 

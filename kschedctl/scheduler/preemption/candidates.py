@@ -41,7 +41,7 @@ class Candidates(Sequence[Candidate]):
 
     ``row`` (C,): their nodes. ``victims`` (V,): the pods to evict, node after node; those of the i-th are between
     ``starts[i]`` and ``starts[i + 1]``. ``violating`` (V,): the victim breaks a budget.
-    ``said`` (C,): how many of each break one, where an extender says so.
+    ``said`` (C,): how many of each are said to break one, where that is not as many as do.
     """
 
     def __init__(
@@ -82,6 +82,11 @@ class Candidates(Sequence[Candidate]):
     def sizes(self) -> Positions:
         """(C,): how many victims each has."""
         return np.diff(self.starts)
+
+    def counted(self, violating: npt.NDArray[np.bool_]) -> Candidates:
+        """The same, with no more than these (V,) of the victims counted among those that break a budget."""
+        counted = Candidates(self.row, self.starts, self.victims, violating)
+        return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 
     def take(self, numbers: Positions) -> Candidates:
         """Some of the candidates, given in ascending order."""

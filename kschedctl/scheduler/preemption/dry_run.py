@@ -8,48 +8,61 @@ of every node, and one vectorised pass over the plugins judges them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.columns import NO_TIME
-from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidates, Positions, turn
+from kschedctl.scheduler.preemption.selection import NO_VICTIMS, Selection, by_importance
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+GONE_TWICE = "no corresponding pod {} in pods of node {}"
+"""What comes of evicting a pod once more, for another reason than before."""
 
 
 @dataclass(frozen=True)
 class DryRun:
     """What the dry run found: candidates in node order, and why the other rows that were tried do not help.
 
-    ``empty`` (N,): no pod there has a lower priority. ``hopeless`` (N,): refused even without those pods, as
-    ``without`` says.
+    ``empty`` (N,): no pod may go there. ``hopeless`` (N,): refused even without those that may, as ``without`` says;
+    ``refused``: how many nodes the selection refuses even then, by its reason. ``failed``: row -> what went wrong while
+    pods were put back.
     """
 
     candidates: Candidates
     empty: Bools
+    refused: Mapping[str, int]
     hopeless: Bools
     without: FilterOutcome
+    failed: Mapping[int, str]
 
     def reason_counts(self, kept: bool = True) -> Counter[str]:
         """How many nodes preemption does not help, by reason; the nodes that were not tried share one.
 
         ``kept``: candidates count as helped. Where none is wanted they are like nodes that were not tried.
         """
-        counts = self.without.reason_counts(self.hopeless)
+        counts = self.without.reason_counts(self.hopeless) + Counter(self.refused) + Counter(self.failed.values())
         counts[NO_VICTIMS] += int(self.empty.sum())
-        counts[NOT_HELPFUL] += int((~self.empty & ~self.hopeless).sum()) - len(self.candidates) * kept
+        left = int((~self.empty & ~self.hopeless).sum()) - sum(self.refused.values()) - len(self.failed)
+        counts[NOT_HELPFUL] += left - len(self.candidates) * kept
         return +counts
+
+    def told_counts(self, selection: Selection, kept: bool) -> Counter[str]:
+        """The same in the very words of upstream's message."""
+        counts = self.reason_counts(kept)
+        del counts[NO_VICTIMS]
+        return counts + Counter(dict(selection.nobody(np.flatnonzero(self.empty))))
 
     def errors(self, names: Sequence[str]) -> tuple[str, ...]:
         """What went wrong on nodes, named by ``names``, each text once, in node order."""
-        found: list[tuple[int, str]] = []
+        found: list[tuple[int, str]] = list(self.failed.items())
         for plugin, verdict, mine in self.without.reported():
             for rejection in verdict.rejections if verdict.failed.any() else ():
                 if rejection.code is Code.ERROR:
@@ -60,39 +73,54 @@ class DryRun:
         return tuple(dict.fromkeys(text for _, text in sorted(found)))
 
 
-SORTED_AGAIN = ByVersion(
-    "whether victims are sorted again by importance, not those first that break a budget",
-    (("", False), ("1.30.7 1.31.3", True)),
-    "#128307, brought back by #128431 and #128434",
-)
-NO_VICTIMS = "No preemption victims found for incoming pod"
-NOT_HELPFUL = "Preemption is not helpful for scheduling"
-
-
-def dry_run(cycle: Cycle, potential: Bools) -> DryRun:
+def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     """Try to make room on each of the nodes (N,). Raises PluginError."""
-    victims = _Victims.of(cycle, potential)
+    victims = _Victims.of(cycle, selection.potential(potential))
     occupied = np.zeros(len(potential), np.bool_)
     occupied[victims.node] = True
     filtering = Filtering.of(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     without = filtering.judge(victims.delta(), cycle.filter.verdicts, potential & occupied)
     promising = potential & occupied & without.passing
+    exceeded: dict[str, int] = {}
+    if refusal := selection.refused(victims.pod):
+        reason, refused = refusal
+        exceeded[reason] = int((promising & refused).sum())
+        promising = promising & ~refused
     victims = victims.on(promising)
+    failed = _put_back(victims, filtering, cycle, selection, promising)
+    rows, again = np.flatnonzero(promising), selection.sorted_again(cycle.framework.release)
+    rows = rows[~np.isin(rows, list(failed))] if failed else rows
+    found = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
+    return DryRun(found, potential & ~occupied, exceeded, potential & occupied & ~without.passing, without, failed)
+
+
+def _put_back(
+    victims: _Victims, filtering: Filtering, cycle: Cycle, selection: Selection, promising: Bools
+) -> dict[int, str]:
+    """Evict no more than has to go; row -> what went wrong there. Raises PluginError."""
+    failed: dict[int, str] = {}
     for step in range(int(victims.rank.max(initial=-1)) + 1):
         back = np.flatnonzero(victims.rank == step)
         victims.put_back(back)
         refused = ~filtering.judge(victims.delta(), cycle.filter.verdicts, promising).passing
         victims.remove(back[refused[victims.node[back]]])
-    rows, again = np.flatnonzero(promising), SORTED_AGAIN.at(cycle.framework.release)
-    found = victims.sorted_again(rows) if again else victims.candidates(rows, np.arange(len(victims.pod)))
-    return DryRun(found, potential & ~occupied, potential & occupied & ~without.passing, without)
+        exceeded = selection.exceeded(victims.pod, victims.removed)
+        if exceeded is None:
+            continue
+        over = back[exceeded[victims.node[back]]]
+        for twice in over[victims.removed[over]].tolist():
+            failed.setdefault(int(victims.node[twice]), victims.gone_twice(twice))
+        victims.remove(over)
+        victims.uncounted[over] = True
+    return failed
 
 
 class _Victims:
     """The V pods that could be evicted. Per victim: ``pod`` position, ``node`` row, ``rank`` in which it is put back.
 
     Sorted by node. ``removed`` and ``time`` are the state of the dry run: who is gone now, and when each last came or
-    went. ``holds_port``: a host port that the incoming pod wants.
+    went. ``holds_port``: a host port that the incoming pod wants. ``uncounted``: no plugin wants it to go, and upstream
+    forgets to count it among those that break a budget.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
@@ -101,20 +129,17 @@ class _Victims:
         self.info = view.pods.info[pod]
         self.rank = turn(self.node)
         self.removed = np.ones(len(pod), np.bool_)
+        self.uncounted = np.zeros(len(pod), np.bool_)
         self.time = np.arange(len(pod))
 
     @classmethod
-    def of(cls, cycle: Cycle, nodes: Bools) -> _Victims:
-        """The pods of lower priority on the nodes: those that violate a PDB before others, each group by importance."""
+    def of(cls, cycle: Cycle, pod: Positions) -> _Victims:
+        """Of pods sorted by node and importance: those that violate a PDB before others, each group by importance."""
         view = cycle.view
-        pods = view.pods
-        lower = pods.priority[pods.info] < cycle.info.priority
-        pod = np.flatnonzero(lower & (view.node >= 0) & nodes[view.node])
-        pod = pod[_importance(view, pod, view.arrivals.place[pod])]
         violating = budgets(view).violations(pod)
         order = np.lexsort((~violating, view.node[pod]))
         pod, violating = pod[order], violating[order]
-        return cls(view, pod, violating, _holders(cycle)[pods.info[pod]])
+        return cls(view, pod, violating, _holders(cycle)[view.pods.info[pod]])
 
     def on(self, nodes: Bools) -> _Victims:
         """Those on the nodes (N,) alone, all of them gone."""
@@ -147,14 +172,22 @@ class _Victims:
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         anew = np.flatnonzero(self.removed & mixed[self.node])
-        order[anew] = anew[_importance(self.view, self.pod[anew], np.arange(len(anew)))]
+        order[anew] = anew[by_importance(self.view, self.pod[anew], np.arange(len(anew)))]
         return self.candidates(rows, order)
 
     def candidates(self, rows: Positions, order: Positions) -> Candidates:
         """What is left to evict on each of the nodes, in an order (V,) that goes from node to node."""
-        order = order[self.removed]
+        chosen = np.zeros(len(self.view.nodes), np.bool_)
+        chosen[rows] = True
+        order = order[self.removed & chosen[self.node]]
         starts = np.searchsorted(self.node[order], np.append(rows, len(self.view.nodes)))
-        return Candidates(rows, starts, self.pod[order], self.violating[order])
+        found = Candidates(rows, starts, self.pod[order], self.violating[order])
+        return found.counted(self.violating[order] & ~self.uncounted[order]) if self.uncounted.any() else found
+
+    def gone_twice(self, victim: int) -> str:
+        """What upstream fails with when it evicts a pod that is gone already."""
+        pod = self.view.pods.objects[self.pod[victim]]
+        return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
     def _touch(self, which: Positions) -> None:
         self.time[which] = self.time.max() + 1 + np.arange(len(which))
@@ -166,18 +199,3 @@ def _holders(cycle: Cycle) -> Bools:
     if not wanted:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)
     return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
-
-
-def _importance(view: Fork, pods: Positions, came: Positions) -> Positions:
-    """The order within each node: higher priority first, then the longer running; those not started yet come last.
-
-    Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
-    in reverse order, unless time stands still. Who came since the snapshot has started by now: of these, and of all
-    that are equal, those go first that ``came`` (V,) last.
-    """
-    if not len(pods):
-        return came
-    start = view.pods.start[pods]
-    never_started = (start == NO_TIME) & ~view.arrivals.came[pods]
-    late = np.where(never_started & view.time_passes, -came, came)
-    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))

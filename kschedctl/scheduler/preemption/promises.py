@@ -6,8 +6,8 @@ Upstream: handleSchedulingFailure in pkg/scheduler/schedule_one.go (v1.36).
 from __future__ import annotations
 
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
+from kschedctl.scheduler.preemption.evaluator import Preemption
 
 
 def takes_back(outcome: PostFilterOutcome) -> bool:

@@ -21,9 +21,10 @@ from kschedctl.scheduler.cycle import NO_NODES, Cycle, FrameworkLike
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.messages import fit_error, histogram
 from kschedctl.scheduler.permit import PermitOutcome, run_permit
-from kschedctl.scheduler.plugins.default_preemption import Preemption
+from kschedctl.scheduler.plugins.default_preemption import evicted_later
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.preemption.evaluator import Preemption
 from kschedctl.scheduler.preemption.promises import takes_back
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
@@ -246,7 +247,7 @@ class SchedulingLoop:
         if nominated is not None and nominated != NO_ROW:
             record.victims = self._victims(outcome, nominated)
             record.cleared = self.less_urgent(nominated, popped.priority) if record.victims else ()
-        if record.victims and self.scheduler.gates.enabled("SchedulerAsyncPreemption"):
+        if record.victims and evicted_later(outcome, self.scheduler.gates):
             self.view.preempting.add(self.view.pods.objects[popped.position].key)
         failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), rejectors_of(cycle), nominated)
         self.fail(popped, failure, record)

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.declaration import DeclaredPlugin
+from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Changes, Code, PreFilterResult, Reservation, Status
 from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
 from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added, effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
@@ -19,44 +20,62 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     exceeded,
     quotas_by_namespace,
 )
+from kschedctl.scheduler.scheduler_plugins.quota_victims import QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
+NOT_ASKED = "not eligible due to failed to read from cycleState"
 
-class CapacityScheduling(DeclaredPlugin):
+
+class CapacityScheduling(PreemptionPlugin):
     """Refuses a pod with which its namespace would use more than its quota's max, or all quotas more than their mins.
 
-    Pods of namespaces without a quota pass. Its preemption is not replayed.
+    Pods of namespaces without a quota pass. What others borrow of the min of a pod's quota it gets back by evicting
+    pods of theirs, whatever their priority.
 
     Upstream: pkg/capacityscheduling/capacity_scheduling.go of kubernetes-sigs/scheduler-plugins.
     """
 
     name = "CapacityScheduling"
-    points = ("postFilter",)
-    kinds: ClassVar[tuple[str, ...]] = (KIND,)
+    kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
+    by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        quotas = view.objects.index(KIND, quotas_by_namespace, KIND)
-        quota = quotas.get(info.namespace)
+        use, own = _use(view), effective_requests(info.pod)
+        quota = use.quotas.get(info.namespace)
         if quota is None:
-            return PreFilterResult()
-        use, own = QuotaUse(view, quotas), effective_requests(info.pod)
+            return PreFilterResult(state=QuotaClaim(own, own, own))
         ours, others = _nominated(info, view, use)
-        used, wanted = use.of(info.namespace), added(*ours, own)
-        if name := quota.over_max(used, wanted):
+        claim = QuotaClaim(own, added(*ours, own), added(*ours, *others, own))
+        used = use.of(info.namespace)
+        if name := quota.over_max(used, claim.ours):
             why = f"ElasticQuota {quota.namespace} is more than Max"
-            return self._refused(info, why, _told(name, used, wanted, f"the max of {quota.name}", quota.most or {}))
-        used, wanted = use.everywhere(), added(*ours, *others, own)
-        least = added(*(each.least for each in quotas.values()))
-        if name := exceeded(added(used, wanted), {}, least, 0):
+            fact = _told(name, used, claim.ours, f"the max of {quota.name}", quota.most or {})
+            return _refused(info, claim, why, fact)
+        used, least = use.everywhere(), added(*(each.least for each in use.quotas.values()))
+        if name := exceeded(added(used, claim.everyone), {}, least, 0):
             why = "total ElasticQuota used is more than min"
-            return self._refused(info, why, _told(name, used, wanted, "the mins of all quotas", least))
-        return PreFilterResult()
+            return _refused(info, claim, why, _told(name, used, claim.everyone, "the mins of all quotas", least))
+        return PreFilterResult(state=claim)
 
-    def _refused(self, info: PodInfo, why: str, fact: str) -> PreFilterResult:
-        pod = f"{info.namespace}/{info.pod.metadata.name}"
-        reason = f"Pod {pod} is rejected in PreFilter because {why}"
-        return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), fact=fact)
+    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+        """It must not, its PreFilter was not asked, or pods go from its node whose room it may take."""
+        pod, view = cycle.info.pod, cycle.view
+        if pod.spec.preemption_policy == "Never":
+            return Ineligible(NEVER)
+        if self.name not in cycle.pre_filter.reached:
+            return Ineligible(NOT_ASKED)
+        row = view.nodes.index.get(pod.status.nominated_node_name)
+        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+            return None
+        selection = self.selection(cycle)
+        here = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
+        leaving = tuple(position for position in here if selection.makes_room(position))
+        return Ineligible(TERMINATING, leaving) if leaving else None
+
+    def selection(self, cycle: Cycle) -> QuotaVictims:
+        claim: QuotaClaim = cycle.pre_filter.results[self.name].state
+        return QuotaVictims(cycle.info, cycle.view, _use(cycle.view), claim)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
         """What is used follows from where the pods are."""
@@ -70,10 +89,20 @@ class CapacityScheduling(DeclaredPlugin):
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean(KIND, Effect.EITHER)
+        yield Lean("PodDisruptionBudget", Effect.VICTIMS)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(KIND, ActionType.ALL)
+
+
+def _use(view: Fork) -> QuotaUse:
+    return QuotaUse(view, view.objects.index(KIND, quotas_by_namespace, KIND))
+
+
+def _refused(info: PodInfo, claim: QuotaClaim, why: str, fact: str) -> PreFilterResult:
+    reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {why}"
+    return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), state=claim, fact=fact)
 
 
 def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:

@@ -49,6 +49,10 @@ class Quota:
         """Whether it uses more than it is guaranteed: it borrows from others."""
         return bool(exceeded(used, {}, self.least, 0))
 
+    def over_min_with(self, used: Requests, more: Requests) -> bool:
+        """Whether it would borrow, with more of what that names."""
+        return bool(exceeded(more, used, self.least, 0))
+
 
 def quotas_by_namespace(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
     """The first of each namespace: there is to be only one."""
@@ -59,15 +63,15 @@ def quotas_by_namespace(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 
 
 def exceeded(some: Requests, others: Requests, limits: Requests, unnamed: int) -> str:
-    """The first resource of which there is more than its limit together; empty for none.
+    """The first resource of which there is more than its limit together; empty for none."""
+    found = counted_limits(some, limits, unnamed).items()
+    return next((name for name, limit in found if some.get(name, 0) + others.get(name, 0) > limit), "")
 
-    Of extended resources only those count that ``some`` names, and ``unnamed`` is their limit where none is given.
-    """
-    extended = (name for name in some if name not in ALWAYS)
-    for name in (*ALWAYS, *extended):
-        if some.get(name, 0) + others.get(name, 0) > limits.get(name, 0 if name in ALWAYS else unnamed):
-            return name
-    return ""
+
+def counted_limits(some: Requests, limits: Requests, unnamed: int) -> dict[str, int]:
+    """The limits that count: of extended resources those that ``some`` names, ``unnamed`` where none is given."""
+    extended = {name: limits.get(name, unnamed) for name in some if name not in ALWAYS}
+    return {name: limits.get(name, 0) for name in ALWAYS} | extended
 
 
 class QuotaUse:
@@ -84,10 +88,28 @@ class QuotaUse:
         """In all that have one."""
         return self._used(frozenset(self.quotas))
 
+    @property
+    def requests(self) -> dict[str, Counts]:
+        """Resource -> (T,): what each info of a pod with a quota counts with."""
+        return self._requests(frozenset(self.quotas))
+
+    @property
+    def numbers(self) -> Counts:
+        """(T,): the quota of each info, by its place among all, -1 for none."""
+        infos, numbers = self.view.pods.infos, {namespace: i for i, namespace in enumerate(self.quotas)}
+        key = "quotas of infos", tuple(self.quotas)
+        return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
+
+    def number(self, namespace: str) -> int:
+        """The place of a namespace's quota among all, -1 for none."""
+        return list(self.quotas).index(namespace) if namespace in self.quotas else -1
+
     def _used(self, namespaces: frozenset[str]) -> dict[str, int]:
-        key = QuotaUse, namespaces
-        weights = self.view.memo(key, lambda: self._weights(namespaces))
-        return {name: self._sum((*key, name), by_info) for name, by_info in weights.items()}
+        weights = self._requests(namespaces).items()
+        return {name: self._sum((QuotaUse, namespaces, name), by_info) for name, by_info in weights}
+
+    def _requests(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        return self.view.memo((QuotaUse, namespaces), lambda: self._weights(namespaces))
 
     def _sum(self, key: Hashable, weights: Counts) -> int:
         return int(self.view.tally(key, lambda: weights).sum())

@@ -18,9 +18,9 @@ from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
 from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.plugins.default_preemption import Preemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from kschedctl.scheduler.preemption.evaluator import Preemption
 from kschedctl.scheduler.reserve import release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.scheduler import Scheduler

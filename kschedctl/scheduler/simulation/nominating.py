@@ -5,14 +5,52 @@ Upstream: prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.default_preemption import tied_candidates
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption.candidates import Candidate
+from kschedctl.scheduler.preemption.evaluator import preemption_plugins, tied_candidates
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+MOST_RETURNS = 10
+"""A pod that was driven away so often drives nobody away again where quotas, not priorities, decide who has to go."""
+
+
+class Preemptors:
+    """For which pods preemption is worth a try in a simulation. ``driven_away``: how often a pod was preempted.
+
+    Where victims have a lower priority it ends by itself; otherwise pods could drive each other away in turn.
+    """
+
+    def __init__(self, view: Fork) -> None:
+        self.view = view
+        self.driven_away: Counter[Position] = Counter()
+        self._lowest = int(view.pods.priority.min(initial=0))
+
+    def eligible(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
+        """Whether the pod may preempt others, as far as that does not depend on where pods are."""
+        if info.spec.preemption_policy == "Never":
+            return False
+        return info.priority > self._lowest if by_priority(framework) else self.driven_away[position] < MOST_RETURNS
+
+    def any_victim(self, framework: FrameworkLike, priority: int) -> bool:
+        """Whether a pod of this priority might find somebody to evict."""
+        return self.any_below(priority) if by_priority(framework) else bool((self.view.node >= 0).any())
+
+    def any_below(self, priority: int) -> bool:
+        """Whether some pod of lower priority has a node."""
+        pods = self.view.pods
+        return bool(((pods.priority[pods.info] < priority) & (self.view.node >= 0)).any())
+
+
+def by_priority(framework: FrameworkLike) -> bool:
+    """Whether all that preemption evicts by this profile has a lower priority."""
+    return all(plugin.by_priority for plugin in preemption_plugins(framework))
 
 
 def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:

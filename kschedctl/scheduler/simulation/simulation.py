@@ -32,7 +32,7 @@ from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reservi
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
-from kschedctl.scheduler.simulation.nominating import chosen_candidate, give_up, nominate
+from kschedctl.scheduler.simulation.nominating import Preemptors, chosen_candidate, give_up, nominate
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
@@ -100,7 +100,7 @@ class Simulation:
         self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
         """What the pods tried so far lean on that was not read."""
         self.preempted = False
-        self._lowest_priority = int(self.view.pods.priority.min(initial=0))
+        self._preemptors = Preemptors(self.view)
         self.gangs = Gangs(scheduler, self.placements, self.bind)
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
@@ -248,7 +248,7 @@ class Simulation:
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
         attempt = self.gangs.place(framework, key, members)
-        if attempt.placed or not self.preemption or not self._any_below(self.gangs.priority(key, members)):
+        if attempt.placed or not self.preemption or not self._preemptors.any_below(self.gangs.priority(key, members)):
             return attempt
         attempt = self.gangs.preempting(framework, key, members)
         if attempt.placed:
@@ -278,6 +278,7 @@ class Simulation:
     def _make_room(self, victims: Sequence[Position]) -> None:
         """Who is preempted goes at once."""
         self.preempted = True
+        self._preemptors.driven_away.update(victims)
         self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
 
@@ -341,9 +342,9 @@ class Simulation:
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
         info = self.placements.incoming(int(self.view.pods.info[position]))
-        if not self.preemption or info.spec.preemption_policy == "Never" or info.priority <= self._lowest_priority:
+        if not self.preemption or not self._preemptors.eligible(framework, position, info):
             return None
-        if not self._any_below(info.priority):
+        if not self._preemptors.any_victim(framework, info.priority):
             give_up(self.view, position)
             return None
         cycle = self.placements.cycle(framework, position)
@@ -368,11 +369,6 @@ class Simulation:
         self._victims[position] = (*self._victims.get(position, ()), *candidate.victims)
         queue.nominated(position, rejectors, candidate.victims)
         return Outcome(position, NOMINATED)
-
-    def _any_below(self, priority: int) -> bool:
-        """Whether some pod of lower priority has a node."""
-        pods = self.view.pods
-        return bool(((pods.priority[pods.info] < priority) & (self.view.node >= 0)).any())
 
     def message(self, position: Position) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""

@@ -14,9 +14,9 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.leaning import Effect, Unknown
-from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
 from kschedctl.scheduler.post_filter import run_post_filter
 from kschedctl.scheduler.preemption.candidates import NO_CANDIDATES
+from kschedctl.scheduler.preemption.evaluator import Preemption
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -130,8 +130,9 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     """The trial and whom the scheduler evicts for the pod."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
-    result = run_post_filter(cycle).results.get(DefaultPreemption.name)
-    if result is None or not result.nominated_node or not isinstance(result.report, Preemption):
+    results = run_post_filter(cycle).results.values()
+    result = next((each for each in results if each.nominated_node and isinstance(each.report, Preemption)), None)
+    if result is None:
         return trial
     allowed, view = result.report.allowed, cycle.view
     candidates = allowed.tied if allowed else NO_CANDIDATES

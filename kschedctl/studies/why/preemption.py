@@ -12,30 +12,32 @@ from kschedctl.reports.explanation import CandidateReport, PreemptionReport, Vic
 from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
-from kschedctl.scheduler.plugins.default_preemption import TERMINATING, DefaultPreemption, Preemption
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate
+from kschedctl.scheduler.preemption.evaluator import Preemption, PreemptionPlugin, preemption_plugins
 from kschedctl.snapshot.fork import Fork
-
-NAME = DefaultPreemption.name
 
 
 def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
     """What preemption found; None when it could not be tried.
 
-    Where the profile runs no DefaultPreemption, or the framework stopped before it, this is what it would have found.
+    Where the profile preempts by no plugin, or the framework stopped before it, this is what it would have found, by
+    DefaultPreemption if it says nothing else. Of several that were asked the last counts: it settled the matter.
     """
     view = cycle.view
-    asked = NAME in outcome.results
-    result = outcome.results[NAME] if asked else _ask(cycle)
+    asked = [plugin for plugin in preemption_plugins(cycle.framework) if plugin.name in outcome.results]
+    plugin = asked[-1] if asked else _would_be_asked(cycle)
+    result = outcome.results[plugin.name] if asked else _ask(plugin, cycle)
     if not isinstance(result.report, Preemption):
         return None
     found = result.report
     names = view.nodes.names
-    going = terminating(cycle) if found.why == TERMINATING else ()
+    going = tuple(view.pods.objects[position].key for position in found.leaving)
     return PreemptionReport(
-        asked=asked,
+        asked=bool(asked),
+        plugin=plugin.name,
         eligible=found.eligible,
         why=found.why,
         candidates={names[candidate.row]: _candidate(candidate, view) for candidate in found.candidates},
@@ -49,18 +51,15 @@ def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     )
 
 
-def terminating(cycle: Cycle) -> tuple[str, ...]:
-    """The pods of lower priority that are going from the node for which the pod is nominated."""
-    view, priority = cycle.view, cycle.info.priority
-    row = view.nodes.index[cycle.info.pod.status.nominated_node_name]
-    leaving = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
-    return tuple(view.pods.objects[p].key for p in leaving if view.pods.infos[view.pods.info[p]].priority < priority)
+def _would_be_asked(cycle: Cycle) -> PreemptionPlugin:
+    plugins = preemption_plugins(cycle.framework)
+    args = cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs())
+    return plugins[0] if plugins else DefaultPreemption(args)
 
 
-def _ask(cycle: Cycle) -> PostFilterResult:
-    args = cycle.framework.profile.args.get(NAME, DefaultPreemptionArgs())
+def _ask(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
     try:
-        return DefaultPreemption(args).before_extenders(cycle)
+        return plugin.before_extenders(cycle)
     except PluginError as failure:
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.scheduler.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -125,7 +126,8 @@ def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
     view = scheduler.view
     framework = scheduler.framework(pod.spec.scheduler_name)
     assert framework is not None
-    result = dry_run(scheduler.cycle(framework, pod), np.ones(len(view.nodes), np.bool_))
+    cycle = scheduler.cycle(framework, pod)
+    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), LowerPriority(view, cycle.info.priority))
     found: dict[str, Victims | str] = {
         view.nodes.names[c.row]: Victims([view.pods.objects[p].key for p in c.victims], c.pdb_violations)
         for c in result.candidates

@@ -20,10 +20,12 @@ from kschedctl.scheduler.configuration.plugin_args import DefaultPreemptionArgs
 from kschedctl.scheduler.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.extenders.extender import NOTHING_OFFERED
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
-from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, Preemption
+from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate, choose
 from kschedctl.scheduler.preemption.dry_run import DryRun, dry_run
+from kschedctl.scheduler.preemption.evaluator import Preemption
+from kschedctl.scheduler.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
@@ -114,7 +116,7 @@ def shown(view: Fork, candidate: Candidate) -> Json:
 
 
 def everywhere(cycle: Cycle) -> DryRun:
-    return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_))
+    return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), LowerPriority(cycle.view, cycle.info.priority))
 
 
 @cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])

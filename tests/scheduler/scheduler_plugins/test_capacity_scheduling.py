@@ -127,12 +127,3 @@ def test_a_broken_amount_names_the_quota() -> None:
     with pytest.raises(InputError) as error:
         reasons(quota("a", {"cpu": "four"}, None), pod("a/web", cpu="1"))
     assert error.value.where == "ElasticQuota a/of-a, spec.min"
-
-
-def test_its_preemption_is_named_as_not_replayed() -> None:
-    profile = {"plugins": {"multiPoint": {"enabled": [{"name": NAME}]}}}
-    objects = [NODE, *BOTH, pod("a/web", cpu="1")]
-    report = explain(
-        Cluster.from_objects(objects, config={**CONFIG, "profiles": [profile]}, other_builds=True), "a/web"
-    )
-    assert report.to_dict()["notReplayed"] == [f"plugin {NAME} at postFilter"]

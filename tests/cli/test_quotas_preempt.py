@@ -1,0 +1,68 @@
+"""A profile that names CapacityScheduling: what quotas lent comes back by preemption, in every command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, Write, node, pod
+
+Json = dict[str, Any]
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: CapacityScheduling}]}
+    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
+"""
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Sequence[str]:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIGURATION)
+    return "--config", str(path)
+
+
+def quota(namespace: str) -> Json:
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
+    return {**kind, "metadata": {"name": "q", "namespace": namespace}, "spec": {"min": {"cpu": "4"}}}
+
+
+def lent() -> list[Json]:
+    """Of the 4 cpu of a, b uses 2, by pods that matter more and that are made anew."""
+    found = [node("w1", "6"), pod("web", "2", "a")]
+    for i in range(3):
+        borrower = pod(f"p{i}", "2", "b", nodeName="w1", priority=1000 + i)
+        borrower["metadata"]["ownerReferences"] = [OWNER]
+        found.append(borrower)
+    return found
+
+
+def test_explain_names_the_plugin_and_its_victim(run: Run, write: Write, config: Sequence[str]) -> None:
+    cluster = write(*lent(), quota("a"), quota("b"))
+    code, out, _ = run("explain", "a/web", "-f", cluster, *config)
+    assert code == 1
+    assert "Preemption by CapacityScheduling" in out
+    found = json.loads(run("explain", "a/web", "-f", cluster, *config, "-o", "json").out)
+    assert (found["preemption"]["chosen"], found["preemption"]["plugin"]) == ("w1", "CapacityScheduling")
+    assert found["preemption"]["candidates"]["w1"]["victims"] == ["b/p0"]
+    assert found["notReplayed"] == []
+
+
+def test_simulate_evicts_and_places(run: Run, write: Write, config: Sequence[str]) -> None:
+    out = run("simulate", "-f", write(*lent(), quota("a"), quota("b")), *config, "-o", "json").out
+    found = json.loads(out)
+    assert (found["placed"], found["unplaced"]) == (1, 0)
+    assert [each["pod"] for each in found["evicted"]] == ["b/p0"]
+
+
+def test_without_quotas_it_is_undecided(run: Run, write: Write, config: Sequence[str]) -> None:
+    code, out, _ = run("explain", "a/web", "-f", write(*lent(), whole=False), *config)
+    assert code == 5
+    assert "ElasticQuotas were not among the files" in " ".join(out.split())

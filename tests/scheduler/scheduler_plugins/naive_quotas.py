@@ -1,0 +1,198 @@
+"""CapacityScheduling's preemption on one node in plain loops: what the one over all nodes must agree with.
+
+Upstream: SelectVictimsOnNode and elasticquota.go in pkg/capacityscheduling of kubernetes-sigs/scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
+
+Amounts = dict[str, int]
+NEVER_STARTED = 10**6
+SCALAR = "example.com/gpu"
+BOTH = ("cpu", SCALAR)
+EMPTY, HOPELESS, EXCEEDED = "no victims", "does not fit without them", "global quota max exceeded"
+GONE_TWICE = "gone twice"
+
+
+@dataclass(frozen=True)
+class NaivePod:
+    """``started`` in seconds, None for not yet; ``protected``: the one budget there is selects it."""
+
+    name: str
+    namespace: str
+    priority: int
+    requests: tuple[int, int]
+    started: int | None = None
+    protected: bool = False
+
+    @property
+    def amounts(self) -> Amounts:
+        return dict(zip(BOTH, self.requests, strict=True))
+
+
+@dataclass
+class NaiveQuota:
+    """None for a max is no max; of the extended resource without a min or a max 0 and no limit hold."""
+
+    least: Amounts
+    most: Amounts | None
+    used: Amounts
+
+    def over_max_with(self, more: Amounts) -> bool:
+        return self.most is not None and exceeds(more, self.used, self.most, 2**63 - 1)
+
+    def over_min_with(self, more: Amounts) -> bool:
+        return exceeds(more, self.used, self.least, 0)
+
+    def over_min(self) -> bool:
+        return exceeds(self.used, {}, self.least, 0)
+
+
+class NaiveVictims(NamedTuple):
+    names: list[str]
+    violations: int
+
+
+class Asking(NamedTuple):
+    """The pod, and what nominated pods count with besides: those of its quota, and those of others."""
+
+    pod: NaivePod
+    ours: Amounts
+    others: Amounts
+
+
+def exceeds(some: Amounts, others: Amounts, limits: Amounts, unnamed: int) -> bool:
+    """Upstream's cmp2."""
+    if some.get("cpu", 0) + others.get("cpu", 0) > limits.get("cpu", 0):
+        return True
+    return SCALAR in some and some[SCALAR] + others.get(SCALAR, 0) > limits.get(SCALAR, unnamed)
+
+
+def plus(*amounts: Amounts) -> Amounts:
+    return {name: sum(each.get(name, 0) for each in amounts) for name in BOTH}
+
+
+def aggregated_over_min_with(quotas: dict[str, NaiveQuota], more: Amounts) -> bool:
+    used = plus(*(quota.used for quota in quotas.values()), more)
+    least = plus(*(quota.least for quota in quotas.values()))
+    return exceeds(used, {}, least, 0)
+
+
+def less_by_importance(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
+    """Upstream's MoreImportantPod: a pod that did not start starts whenever it is asked."""
+
+    def more(left: NaivePod, right: NaivePod) -> bool:
+        if left.priority != right.priority:
+            return left.priority > right.priority
+        first = next(now) if left.started is None else left.started
+        second = next(now) if right.started is None else right.started
+        return first < second
+
+    return more
+
+
+def insertion_sort(pods: Sequence[NaivePod], less: Callable[[NaivePod, NaivePod], bool]) -> list[NaivePod]:
+    """Go's sort of up to twelve elements."""
+    found = list(pods)
+    for i in range(1, len(found)):
+        for j in range(i, 0, -1):
+            if not less(found[j], found[j - 1]):
+                break
+            found[j], found[j - 1] = found[j - 1], found[j]
+    return found
+
+
+class NaiveNode:
+    """One node: what there is of both resources, the pods, and how quotas are used while some are gone."""
+
+    def __init__(self, capacity: Amounts, pods: Sequence[NaivePod], quotas: dict[str, NaiveQuota]) -> None:
+        self.capacity, self.pods = capacity, list(pods)
+        self.quotas = {namespace: replace(quota) for namespace, quota in quotas.items()}
+
+    def remove(self, pod: NaivePod) -> None:
+        if pod not in self.pods:
+            raise ValueError(GONE_TWICE)
+        self.pods.remove(pod)
+        self._use(pod, -1)
+
+    def add(self, pod: NaivePod) -> None:
+        self.pods.append(pod)
+        self._use(pod, 1)
+
+    def _use(self, pod: NaivePod, sign: int) -> None:
+        if quota := self.quotas.get(pod.namespace):
+            quota.used = {name: quota.used[name] + sign * amount for name, amount in pod.amounts.items()}
+
+    def fits(self, pod: NaivePod, nominated: Sequence[NaivePod]) -> bool:
+        """With the nominated pods that matter as much, and so without them."""
+        taken = plus(*(each.amounts for each in (*self.pods, *nominated)), pod.amounts)
+        return all(taken[name] <= self.capacity[name] for name in BOTH if pod.amounts[name] > 0)
+
+
+def naive_quota_victims(
+    node: NaiveNode, asking: Asking, nominated: Sequence[NaivePod], allowed: int
+) -> NaiveVictims | str:
+    """The answer for a node on which these pods are nominated, while the budget allows so many disruptions."""
+    pod, quotas = asking.pod, node.quotas
+    more = less_by_importance(count(NEVER_STARTED))
+    ours, everyone = plus(asking.ours, pod.amounts), plus(asking.ours, asking.others, pod.amounts)
+    own = quotas.get(pod.namespace)
+    potential: list[NaivePod] = []
+    borrows = own is not None and own.over_min_with(ours)
+    for each in insertion_sort(node.pods, lambda left, right: not more(left, right)):
+        theirs = quotas.get(each.namespace)
+        lower = each.priority < pod.priority
+        if own is None:
+            goes = theirs is None and lower
+        elif theirs is None:
+            goes = False
+        elif borrows:
+            goes = each.namespace == pod.namespace and lower
+        else:
+            goes = each.namespace != pod.namespace and theirs.over_min()
+        if goes:
+            potential.append(each)
+            node.remove(each)
+    if not potential:
+        return EMPTY
+    if not node.fits(pod, nominated):
+        return HOPELESS
+    if own is not None and (own.over_max_with(pod.amounts) or aggregated_over_min_with(quotas, pod.amounts)):
+        return EXCEEDED
+    victims: list[NaivePod] = []
+
+    def reprieve(each: NaivePod) -> bool:
+        node.add(each)
+        fits = node.fits(pod, nominated)
+        if not fits:
+            node.remove(each)
+            victims.append(each)
+        if own is not None and (own.over_max_with(ours) or aggregated_over_min_with(quotas, everyone)):
+            node.remove(each)
+            victims.append(each)
+        return fits
+
+    violating, others = split_by_budget(insertion_sort(potential, more), allowed)
+    violations = 0
+    try:
+        violations = sum(not reprieve(each) for each in violating)
+        for each in others:
+            reprieve(each)
+    except ValueError:
+        return GONE_TWICE
+    if violating and others:
+        victims = insertion_sort(victims, more)
+    return NaiveVictims([each.name for each in victims], violations)
+
+
+def split_by_budget(pods: Sequence[NaivePod], allowed: int) -> tuple[list[NaivePod], list[NaivePod]]:
+    violating: list[NaivePod] = []
+    others: list[NaivePod] = []
+    for pod in pods:
+        allowed -= pod.protected
+        (violating if pod.protected and allowed < 0 else others).append(pod)
+    return violating, others

@@ -1,0 +1,427 @@
+"""CapacityScheduling's preemption: upstream's own tables, plain loops over random clusters, and its words by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from naive_quotas import (
+    BOTH,
+    EMPTY,
+    EXCEEDED,
+    GONE_TWICE,
+    HOPELESS,
+    SCALAR,
+    Amounts,
+    Asking,
+    NaiveNode,
+    NaivePod,
+    NaiveQuota,
+    NaiveVictims,
+    naive_quota_victims,
+    plus,
+)
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.framework import Code, PostFilterResult
+from kschedctl.scheduler.preemption.dry_run import dry_run
+from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Preemption
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
+from kschedctl.scheduler.simulation.nominating import MOST_RETURNS, Preemptors
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.run_queue import run_queue
+from kschedctl.studies.settling import settle
+
+Json = dict[str, Any]
+NAME = CapacityScheduling.name
+MID, HIGH = 100, 1000
+MEMORY = "memory"
+CONFIG: Json = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {
+                "preFilter": {"enabled": [{"name": NAME}]},
+                "postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]},
+                "reserve": {"enabled": [{"name": NAME}]},
+            }
+        }
+    ],
+}
+
+
+def node(name: str, **allocatable: int) -> Json:
+    amounts = {key.replace("gpu", SCALAR): str(amount) for key, amount in allocatable.items()}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "50", **amounts}}}
+
+
+def pod(key: str, requests: Amounts, priority: int = MID, on: str = "", **more: Any) -> Json:
+    """``more``: nominated, started, labels, terminating, and fields of its spec."""
+    namespace, name = key.split("/")
+    metadata: Json = {"namespace": namespace, "name": name, "labels": more.pop("labels", {})}
+    if more.pop("terminating", False):
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status = {"nominatedNodeName": more.pop("nominated", ""), "startTime": more.pop("started", None)}
+    amounts = {resource: str(amount) for resource, amount in requests.items()}
+    container = {"name": "c", "image": "c", "resources": {"requests": amounts}}
+    spec = {"containers": [container], "priority": priority, "schedulerName": "default-scheduler", **more}
+    if on:
+        spec["nodeName"] = on
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {k: value for k, value in status.items() if value},
+    }
+
+
+def quota(namespace: str, least: Amounts | None, most: Amounts | None) -> Json:
+    amounts = {"min": least, "max": most}
+    spec = {key: {r: str(a) for r, a in found.items()} for key, found in amounts.items() if found is not None}
+    return {"kind": "ElasticQuota", "metadata": {"name": "q", "namespace": namespace}, "spec": spec}
+
+
+def budget(namespace: str, allowed: int, **labels: str) -> Json:
+    spec = {"selector": {"matchLabels": labels}}
+    status = {"disruptionsAllowed": allowed}
+    return {"kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": namespace}, "spec": spec} | {
+        "status": status
+    }
+
+
+def cycle_of(key: str, *objects: Json, config: Json = CONFIG) -> Cycle:
+    return cycle_in(Scheduler(Cluster.from_objects(list(objects), config=config, other_builds=True)), key)
+
+
+def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
+    framework = scheduler.framework("default-scheduler")
+    found = scheduler.cluster.pod(*key.split("/"))
+    assert framework is not None
+    assert found is not None
+    return scheduler.cycle(framework, found)
+
+
+def asked(cycle: Cycle) -> PostFilterResult:
+    (plugin,) = cycle.framework.at("postFilter")
+    assert isinstance(plugin, CapacityScheduling)
+    return plugin.post_filter(cycle)
+
+
+def candidates(result: PostFilterResult, cycle: Cycle) -> dict[str, list[str]]:
+    report: Preemption = result.report
+    pods, names = cycle.view.pods.objects, cycle.view.nodes.names
+    return {names[each.row]: [pods[p].metadata.name for p in each.victims] for each in report.candidates}
+
+
+# -- upstream's tables (capacity_scheduling_test.go) ----------------------------------------------------------------
+
+M50 = {MEMORY: 50}
+THREE = [
+    pod("ns1/t1-p1", M50, MID, "node-a"),
+    pod("ns2/t1-p2", M50, MID, "node-a"),
+    pod("ns2/t1-p3", M50, MID, "node-a"),
+]
+IN_NAMESPACE = [quota("ns1", {MEMORY: 50}, {MEMORY: 200}), quota("ns2", {MEMORY: 200}, {MEMORY: 200})]
+ACROSS = [quota("ns1", {MEMORY: 150}, {MEMORY: 200}), quota("ns2", {MEMORY: 50}, {MEMORY: 200})]
+
+
+@pytest.mark.parametrize(
+    ("quotas", "pods", "expected"),
+    [
+        (IN_NAMESPACE, THREE, ["t1-p1"]),
+        (ACROSS, [THREE[0], pod("ns2/t1-p2", M50, HIGH, "node-a"), THREE[2]], ["t1-p3"]),
+    ],
+    ids=["in-namespace preemption", "cross-namespace preemption"],
+)
+def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]) -> None:
+    cycle = cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *pods, pod("ns1/t1-p", M50, HIGH))
+    assert candidates(asked(cycle), cycle) == {"node-a": expected}
+
+
+@pytest.mark.parametrize(
+    "quotas",
+    [IN_NAMESPACE, ACROSS, []],
+    ids=["in-namespace preemption", "cross-namespace preemption", "without elasticQuotas"],
+)
+def test_post_filter_table(quotas: list[Json]) -> None:
+    result = asked(cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *THREE, pod("ns1/t1-p", M50, HIGH)))
+    assert (result.nominated_node, result.status.code) == ("node-a", Code.SUCCESS)
+
+
+OF_NS1, OF_NS2 = (quota(each, {MEMORY: 50}, {MEMORY: 150}) for each in ("ns1", "ns2"))
+USES_100 = pod("ns2/elsewhere", {MEMORY: 100}, MID, "node-b")
+TAINTED = node("node-a", memory=150) | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+
+
+@pytest.mark.parametrize(
+    ("node_a", "quotas", "here", "policy", "eligible"),
+    [
+        (TAINTED, [OF_NS1], pod("ns1/t1-p0", M50, MID, "node-a"), "Never", False),
+        (TAINTED, [OF_NS1], pod("ns1/t1-p0", M50, MID, "node-a"), None, True),
+        (None, [OF_NS1], pod("ns1/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [OF_NS1, OF_NS2], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [OF_NS2], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, True),
+    ],
+    ids=[
+        "Pod with PreemptNever preemption policy",
+        "Pod with unschedulableAndUnresolvable nominated node",
+        "Pod with terminating pod in the same namespace",
+        "Pod with terminating pod in another namespace",
+        "Pod without elasticQuotas and terminating pod exists in the same namespace",
+        "Pod without ElasticQuotas and terminating pod exists in another namespace",
+    ],
+)
+def test_eligible_table(
+    node_a: Json | None, quotas: list[Json], here: Json, policy: str | None, eligible: bool
+) -> None:
+    """What the table says to be used beside the pod that goes is used by another on another node."""
+    asking = pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
+    nodes = [node_a or node("node-a", memory=150), node("node-b", memory=100)]
+    result = asked(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
+    why = NEVER if policy else TERMINATING
+    assert (result.report.eligible, result.report.why) == (eligible, "" if eligible else why)
+
+
+# -- against plain loops ---------------------------------------------------------------------------------------------
+
+NAMESPACES = ("a", "b", "c", "d")
+amounts = st.fixed_dictionaries({"cpu": st.integers(0, 4), SCALAR: st.integers(0, 1)})
+limits = st.fixed_dictionaries({"cpu": st.integers(0, 12)}, optional={SCALAR: st.integers(0, 4)})
+naive_quotas = st.builds(lambda least, most: NaiveQuota(least, most, {}), limits, st.one_of(st.none(), limits))
+priorities = st.integers(0, 2)
+naive_pods = st.builds(
+    lambda namespace, priority, cpu, gpu, started, protected: NaivePod(
+        "", namespace, priority, (cpu, gpu), started, protected
+    ),
+    st.sampled_from(NAMESPACES),
+    priorities,
+    st.integers(0, 4),
+    st.integers(0, 1),
+    st.one_of(st.none(), st.integers(0, 2)),
+    st.booleans(),
+)
+clusters = st.fixed_dictionaries(
+    {
+        "quotas": st.dictionaries(st.sampled_from(NAMESPACES[:3]), naive_quotas),
+        "nodes": st.lists(st.lists(naive_pods, min_size=2, max_size=6), min_size=1, max_size=3),
+        "nominated": st.lists(st.tuples(st.integers(0, 2), naive_pods), max_size=2),
+        "asking": naive_pods,
+        "allowed": st.integers(0, 1),
+    }
+)
+CAPACITY = {"cpu": 6, SCALAR: 2}
+PROTECTED_IN = "b"
+
+
+def named(found: NaivePod, name: str) -> NaivePod:
+    protected = found.protected and found.namespace == PROTECTED_IN
+    return NaivePod(name, found.namespace, found.priority, found.requests, found.started, protected)
+
+
+def as_pod(found: NaivePod, on: str = "", nominated: str = "") -> Json:
+    started = None if found.started is None else f"2026-01-01T00:00:0{found.started}Z"
+    labels = {"app": "protected"} if found.protected else {"app": "free"}
+    key = f"{found.namespace}/{found.name}"
+    return pod(key, found.amounts, found.priority, on, nominated=nominated, started=started, labels=labels)
+
+
+@given(clusters)
+def test_it_agrees_with_plain_loops(cluster: Json) -> None:
+    names = [f"n{i}" for i in range(len(cluster["nodes"]))]
+    there = {
+        name: [named(each, f"{name}-{i}") for i, each in enumerate(pods)]
+        for name, pods in zip(names, cluster["nodes"], strict=True)
+    }
+    nominated = [
+        (names[where], named(each, f"w{i}"))
+        for i, (where, each) in enumerate(cluster["nominated"])
+        if where < len(names)
+    ]
+    asking = named(cluster["asking"], "asking")
+    quotas = used_up(cluster["quotas"], [each for pods in there.values() for each in pods])
+    objects = [
+        *(node(name, cpu=CAPACITY["cpu"], gpu=CAPACITY[SCALAR]) for name in names),
+        *(quota(namespace, each.least, each.most) for namespace, each in quotas.items()),
+        *(as_pod(each, name) for name, pods in there.items() for each in pods),
+        *(as_pod(each, nominated=name) for name, each in nominated),
+        as_pod(asking),
+        budget(PROTECTED_IN, cluster["allowed"], app="protected"),
+    ]
+    cycle = cycle_of(f"{asking.namespace}/asking", *objects)
+    claim = claim_of(asking, quotas, [each for _, each in nominated])
+    expected = {}
+    for name, pods in there.items():
+        yielding_to = [each for where, each in nominated if where == name and each.priority >= asking.priority]
+        came = sorted(pods, key=lambda each: cycle.view.pods.index[f"{each.namespace}/{each.name}"])
+        expected[name] = naive_quota_victims(NaiveNode(CAPACITY, came, quotas), claim, yielding_to, cluster["allowed"])
+    for found in expected.values():
+        event(found if isinstance(found, str) else "victims")
+    assert lockstep(cycle) == expected
+
+
+def used_up(quotas: dict[str, NaiveQuota], pods: list[NaivePod]) -> dict[str, NaiveQuota]:
+    return {
+        namespace: NaiveQuota(each.least, each.most, plus(*(p.amounts for p in pods if p.namespace == namespace)))
+        for namespace, each in quotas.items()
+    }
+
+
+def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[NaivePod]) -> Asking:
+    ours, others = dict.fromkeys(BOTH, 0), dict.fromkeys(BOTH, 0)
+    for each in nominated:
+        if each.namespace not in quotas or asking.namespace not in quotas:
+            continue
+        if each.namespace == asking.namespace and each.priority >= asking.priority:
+            ours = plus(ours, each.amounts)
+        elif each.namespace != asking.namespace and not quotas[each.namespace].over_min():
+            others = plus(others, each.amounts)
+    return Asking(asking, ours, others)
+
+
+def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
+    """Node -> the answer under test, in the same form."""
+    (plugin,) = cycle.framework.at("postFilter")
+    assert isinstance(plugin, CapacityScheduling)
+    view = cycle.view
+    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.selection(cycle))
+    found: dict[str, NaiveVictims | str] = dict.fromkeys(view.nodes.names, EXCEEDED)
+    for row, name in enumerate(view.nodes.names):
+        if result.empty[row]:
+            found[name] = EMPTY
+        elif result.hopeless[row]:
+            found[name] = HOPELESS
+        elif row in result.failed:
+            found[name] = GONE_TWICE
+    for each in result.candidates:
+        victims = [view.pods.objects[p].metadata.name for p in each.victims]
+        found[view.nodes.names[each.row]] = NaiveVictims(victims, each.pdb_violations)
+    assert result.refused.get(EXCEEDED, 0) == sum(each == EXCEEDED for each in found.values())
+    return found
+
+
+# -- its words, by hand ----------------------------------------------------------------------------------------------
+
+
+def test_nodes_without_victims_are_named_each() -> None:
+    """Upstream's Preempt: nothing stands before the message, and every node has a reason of its own."""
+    quotas = [quota("a", {"cpu": 9}, None)]
+    full = [pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
+    objects = [node("n1", cpu=2), node("n2", cpu=2), *quotas, *full, pod("a/web", {"cpu": 2})]
+    status = asked(cycle_of("a/web", *objects)).status
+    told = [f"1 No victims found on node {name} for preemptor pod web" for name in ("n1", "n2")]
+    assert status.reasons == (f"0/2 nodes are available: {', '.join(told)}.",)
+
+
+def test_a_max_that_even_evictions_leave_too_small() -> None:
+    """The pod wants 3 of a max of 4, of which another node's pod, which does not go, uses 2."""
+    objects = [
+        node("n1", cpu=4),
+        node("n2", cpu=4),
+        quota("a", {"cpu": 1}, {"cpu": 4}),
+        quota("b", {"cpu": 9}, None),
+        pod("a/less", {"cpu": 1}, 1, "n1"),
+        pod("a/more", {"cpu": 2}, 9, "n2"),
+        pod("a/web", {"cpu": 3}, 5),
+    ]
+    status = asked(cycle_of("a/web", *objects)).status
+    told = "1 No victims found on node n2 for preemptor pod web, 1 global quota max exceeded"
+    assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, (f"0/2 nodes are available: {told}.",))
+
+
+def test_evicting_twice_fails() -> None:
+    """What first/a, which waits for another node, will use leaves no quota, so that whoever does not fit goes twice."""
+    objects = [
+        node("n1", cpu=2),
+        node("n2", cpu=9),
+        quota("a", {"cpu": 1}, {"cpu": 4}),
+        quota("b", {"cpu": 99}, None),
+        pod("a/less", {"cpu": 1}, 1, "n1"),
+        pod("a/first", {"cpu": 3}, 5, nominated="n2"),
+        pod("a/web", {"cpu": 2}, 5, nodeSelector={"kubernetes.io/hostname": "n1"}),
+    ]
+    objects[0]["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
+    status = asked(cycle_of("a/web", *objects)).status
+    assert (status.code, status.reasons) == (Code.ERROR, ("no corresponding pod less in pods of node n1",))
+
+
+def test_who_asks_without_a_pre_filter_may_not_preempt() -> None:
+    plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
+    objects = [node("n1", cpu=1), pod("a/less", {"cpu": 1}, 1, "n1"), pod("a/web", {"cpu": 1}, 5)]
+    cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
+    assert asked(cycle).status.reasons == (NOT_ASKED,)
+
+
+def test_sorted_again_since_1_31() -> None:
+    """Before, those that break a budget came first, however important: here b/low, of two that both have to go."""
+    objects = [
+        node("n1", cpu=2),
+        pod("b/low", {"cpu": 1}, 1, "n1", labels={"app": "x"}),
+        pod("b/mid", {"cpu": 1}, 2, "n1"),
+        pod("b/web", {"cpu": 2}, 5),
+        budget("b", 0, app="x"),
+    ]
+    for version, expected in {"1.30": ["low", "mid"], "1.31": ["mid", "low"]}.items():
+        cluster = Cluster.from_objects(objects, config=CONFIG, other_builds=True, kube_version=version)
+        scheduler = Scheduler(cluster)
+        cycle = cycle_in(scheduler, "b/web")
+        assert candidates(asked(cycle), cycle) == {"n1": expected}
+
+
+# -- while pods are placed -------------------------------------------------------------------------------------------
+
+TWO = [quota("a", {"cpu": 4}, {"cpu": 8}), quota("b", {"cpu": 4}, {"cpu": 8})]
+
+
+BORROWED = [pod(f"b/p{i}", {"cpu": 2}, HIGH + i, "n1") for i in range(3)]
+LENT = [node("n1", cpu=6), *TWO, pod("a/web", {"cpu": 2}, -5)]
+
+
+def owned(document: Json) -> Json:
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
+    return document | {"metadata": {**document["metadata"], "ownerReferences": [owner]}}
+
+
+def simulation_of(*objects: Json) -> Simulation:
+    return Simulation(Scheduler(Cluster.from_objects(list(objects), config=CONFIG, other_builds=True)))
+
+
+def test_what_others_borrowed_comes_back_whatever_their_priority() -> None:
+    """Of 8 cpu b uses 6, 2 more than its min. The pod of a gets its 2, of the lowest priority, and b's least goes."""
+    simulation = simulation_of(*LENT, *BORROWED)
+    (outcome,) = simulation.run([simulation.view.pods.index["a/web"]])
+    victims = [simulation.view.pods.objects[p].key for p in outcome.victims]
+    assert (outcome.row, victims) == (0, ["b/p0"])
+
+
+def test_who_was_driven_away_may_not_borrow_again() -> None:
+    """Made anew b/p0 would be the third cpu pair of b again, and a uses no more than its min."""
+    cluster = Cluster.from_objects([*LENT, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
+    found = settle(cluster)
+    assert (found.placed, found.evicted, set(found.waiting)) == (1, 1, {"b/p0"})
+
+
+def test_who_was_driven_away_often_drives_nobody_away() -> None:
+    """By priority it ends by itself; by quotas only so."""
+    simulation = simulation_of(*LENT, *BORROWED)
+    web = simulation.view.pods.index["a/web"]
+    framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
+    info = simulation.placements.arriving(web)
+    assert framework is not None
+    assert preemptors.eligible(framework, web, info)
+    preemptors.driven_away[web] = MOST_RETURNS
+    assert not preemptors.eligible(framework, web, info)
+
+
+def test_the_queue_tries_it_again_once_its_victim_went() -> None:
+    """It waits for n1 meanwhile. Nothing holds it back: these evictions are not in the background."""
+    found = run_queue(Cluster.from_objects([*LENT, *BORROWED], config=CONFIG, other_builds=True), closed_loop=True)
+    first, second = found.cycles
+    assert (first.victims, first.failed["a/web"].nominated) == (("b/p0",), "n1")
+    assert (second.bound, found.gated) == ({"a/web": "n1"}, {})
