@@ -60,6 +60,7 @@ def test_a_gang_that_fits_is_placed_with_those_that_run() -> None:
     assert (report["verdict"], report["message"], found["verdict"]) == ("Schedulable", None, "Placed")
     assert {each["node"] for each in found["members"]} == {"n1"}
     assert found["scheduled"] == 1
+    assert report["headline"] == "would be scheduled with its gang train: such as on node n1"
 
 
 def test_who_is_missing() -> None:
@@ -97,8 +98,10 @@ def test_the_best_placement_is_taken() -> None:
     scores = {each["name"]: each["score"] for each in found["placements"]}
     assert {each["node"] for each in found["members"]} == {"n1"}
     assert scores["za"] > scores["zb"]
-    two = explain([*nodes, group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)["podGroup"]
-    assert {each["node"] for each in two["members"]} == {"n2"}
+    two = explain([*nodes, group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)
+    assert {each["node"] for each in two["podGroup"]["members"]} == {"n2"}
+    assert two["best"] == ["n1"], "by itself it goes to the emptier node"
+    assert two["headline"] == f"would be scheduled with its gang train in one {ZONE}: such as on node n2"
 
 
 def test_victims_of_the_group() -> None:

@@ -76,8 +76,9 @@ def _alike(report: Explanation, node: str, telling: list[str]) -> list[Paragraph
 
 def _choice(report: Explanation) -> Paragraph:
     first, *others = report.best
+    alone = "tried without the others of its group, " if report.pod_group and len(report.pod_group.members) > 1 else ""
     if not others:
-        return paragraph("kube-scheduler would choose", Marked(first, Tone.GOOD))
+        return paragraph(f"{alone}kube-scheduler would choose", Marked(first, Tone.GOOD))
     names = ", ".join(report.best[:NODES_SHOWN]) + (" …" if len(report.best) > NODES_SHOWN else "")
     tied = f"{count(len(report.best), 'node')} are tied at the top, kube-scheduler picks one of them at random:"
-    return paragraph(tied, Marked(names, Tone.GOOD))
+    return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))

@@ -21,6 +21,19 @@ def told_of_group(group: PodGroupReport, report: Explanation) -> str:
     return _told_of_outcome(group)
 
 
+def placed_with_group(report: Explanation) -> str:
+    """Where a pod goes that is placed with others of its group, which is not always where it would go by itself."""
+    group = report.pod_group
+    if group is None or group.project or group.verdict != PLACED:
+        return ""
+    placed = {each.pod: each.node for each in group.members if each.node}
+    if report.pod not in placed or (len(placed) == 1 and not group.topology):
+        return ""
+    kind = "gang" if group.policy == "gang" else "pod group"
+    where = f" in one {group.topology}" if group.topology else ""
+    return f"would be scheduled with its {kind} {group.short_name}{where}: such as on node {placed[report.pod]}"
+
+
 def _told_of_gang(group: PodGroupReport, report: Explanation) -> str:
     """Of a gang of another project."""
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
@@ -65,12 +78,12 @@ def _told_of_outcome(group: PodGroupReport) -> str:
         return _deadlock(group)
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
-    return f"its gang {name} needs a node for {group.min_count} pods at once{where}, and {fitting} fit"
+    return f"its gang {name} needs a node for {_count(group.min_count, 'pod')} at once{where}, and {fitting:,} fit"
 
 
 def _incomplete(group: PodGroupReport) -> str:
-    name = group.short_name
-    return f"its gang {name} has {group.pods} of the {group.min_count} pods that it needs: none is tried before"
+    needed = _count(group.min_count, "pod")
+    return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
 
 
 def _deadlock(group: PodGroupReport) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Cause, Explanation, PreemptionReport
-from kschedctl.studies.why.group_headline import told_of_group
+from kschedctl.studies.why.group_headline import placed_with_group, told_of_group
 
 NAMED = 3
 FITS = "a node fits now, for each by itself"
@@ -23,7 +23,7 @@ def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
         return of_group
     match report.verdict:
         case "Schedulable":
-            return f"would be scheduled: {_destination(report)}{_waiting(report)}"
+            return placed_with_group(report) or f"would be scheduled: {_destination(report)}{_waiting(report)}"
         case "Unschedulable":
             return _unschedulable(report)
         case "Gated":
