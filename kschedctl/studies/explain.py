@@ -21,7 +21,6 @@ from kschedctl.reports.explanation import (
     StatusReport,
 )
 from kschedctl.reports.explanations import FINE, Explanations
-from kschedctl.reports.unknown import undecided
 from kschedctl.scheduler.cycle import Cycle, run_cycle
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.leaning import Unknown
@@ -112,7 +111,7 @@ def explanations(reports: Sequence[Explanation]) -> Explanations:
         ignored=tuple(dict.fromkeys(what for report in reports for what in report.ignored)),
         extended=tuple(dict.fromkeys(what for report in reports for what in report.extended)),
         unknown=unknown,
-        undecided=undecided(unknown) and not certain,
+        undecided=any(report.undecided for report in reports) and not certain,
     )
 
 
@@ -171,16 +170,16 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _document(cycle, scheduler, framework, nodes)
         report = replace(report, searched=searched_nodes(cycle, scheduler.sampled))
         group = pod_group_report(scheduler, framework, pod) or gang_report(scheduler, framework, pod)
-        report = _with_unknown(decided_elsewhere(in_group(report, group)), (*unknown, *cycle.consultation.unknown))
+        report = decided_elsewhere(_with_unknown(in_group(report, group), (*unknown, *cycle.consultation.unknown)))
     report = replace(report, headline=headline(report, pod, scheduler.configuration.profiles))
     return replace(report, advice=tuple(advice(report, pod, scheduler, framework))) if nodes else report
 
 
 def decided_elsewhere(report: Explanation) -> Explanation:
-    """The explanation of a pod about whose gang somebody else decides says that this is not replayed."""
+    """The explanation of a pod about whose gang somebody else decides: what that comes to is not ours to know."""
     by = report.pod_group.decided_by if report.pod_group else ""
     said = (f"{by}'s own rules about gangs; what is said of this one is by kube-scheduler's filters",) if by else ()
-    return replace(report, not_replayed=(*report.not_replayed, *said))
+    return replace(report, not_replayed=(*report.not_replayed, *said), undecided=report.undecided or bool(by))
 
 
 def as_events(report: Explanation) -> Explanation:

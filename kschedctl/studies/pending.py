@@ -9,7 +9,7 @@ from kschedctl.api.ownership import owner_of
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
-from kschedctl.reports.unknown import UnknownKind, undecided
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.ages import age
 from kschedctl.studies.explain import as_events, explain_pod
@@ -26,7 +26,9 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
     found = explain_all(scheduler, pods)
     not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
     faults = dict.fromkeys(f"{report.pod}: {what}" for report in found.values() for what in report.upstream_faults)
-    unknown = together((*(report.unknown for report in found.values()), _of_nothing(scheduler)))
+    nothing = _of_nothing(scheduler)
+    unknown = together((*(report.unknown for report in found.values()), nothing))
+    doubtful = bool(nothing) or any(report.undecided for report in found.values())
     certain = any(report.verdict not in FINE and not report.undecided for report in found.values())
     return PendingPods(
         scope=scope,
@@ -36,7 +38,7 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
         extended=tuple(dict.fromkeys(what for report in found.values() for what in report.extended)),
         upstream_faults=tuple(faults),
         unknown=unknown,
-        undecided=undecided(unknown) and not certain,
+        undecided=doubtful and not certain,
     )
 
 

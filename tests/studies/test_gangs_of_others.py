@@ -13,6 +13,9 @@ import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.schema import schema_of
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.audit.pending import pending_section
 from kschedctl.studies.simulate import simulate
 
 Json = dict[str, Any]
@@ -286,10 +289,10 @@ def test_two_half_placed_gangs_of_different_projects() -> None:
     taken = pod("taken", nodeName="n2")
     report = explain(*ours, *theirs, taken, config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == ["ml/train"]
-    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang train hold nodes")
+    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang train holds a node")
     other = explain(*ours, *theirs, taken, pod="ml/v", config=CONFIG)
     assert other["podGroup"]["deadlockedWith"] == ["ml/train"]
-    assert other["headline"].startswith("deadlock: 1 of the 2 pods of its gang train hold nodes")
+    assert other["headline"].startswith("deadlock: 1 of the 2 pods of its gang train holds a node")
     free = explain(*ours, *theirs, config=CONFIG)
     assert (free["verdict"], free["podGroup"]["deadlockedWith"]) == ("Schedulable", [])
 
@@ -312,7 +315,7 @@ def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
             gangs.append(made)
     report = explain(*gangs, pod("taken", nodeName="n2"), pod="ml/one-1")
     assert report["podGroup"]["deadlockedWith"] == ["ml/two"]
-    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang one hold nodes")
+    assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang one holds a node")
 
 
 # -- simulations, commands --------------------------------------------------------------------------------------------
@@ -345,7 +348,7 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     objects.append(group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
     items = [{"apiVersion": "v1", **each} for each in objects]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    assert main(["explain", "ml/a", "-f", str(file)]) == 1
+    assert main(["explain", "ml/a", "-f", str(file)]) == 5  # who decides is not replayed
     page = capsys.readouterr().out
     first = page.splitlines()[0]
     assert first == "ml/a NotResponsible: its gang train has 4 of the 5 pods that Volcano waits for"
@@ -356,5 +359,98 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert told in words
     assert "Terminating" in page
     assert "Remedies" not in page
-    assert main(["explain", "-A", "-f", str(file)]) == 1
+    assert main(["explain", "-A", "-f", str(file)]) == 5
     assert "its gang train has 4 of the 5 pods that Volcano waits for" in " ".join(capsys.readouterr().out.split())
+
+
+def test_who_decides_is_not_ours_to_know() -> None:
+    """Whatever kube-scheduler's filters say: Volcano has a scheduler of its own, Kueue admits by quota."""
+    undecided = {
+        "Volcano, fits": explain(*map(of_volcano, "abc"), group(VOLCANO, 3)),
+        "Volcano, does not": explain(*map(of_volcano, "abcd"), group(VOLCANO, 4)),
+        "Kueue, fits": explain(*(of_kueue(name, "3") for name in "abc")),
+        "Kueue, does not": explain(*(of_kueue(name) for name in "abcd")),
+    }
+    assert {name: report["undecided"] for name, report in undecided.items()} == dict.fromkeys(undecided, True)
+    by_us = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
+    assert not explain(*by_us, group(VOLCANO, 4))["undecided"]
+    assert not explain(*(of_kueue(name, schedulingGates=[]) for name in "abc"))["undecided"]
+
+
+def test_who_decides_is_asked_why() -> None:
+    told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
+    assert told == [
+        "Volcano waits for 2 more pods of train to be created",
+        "Volcano tells what it makes of it: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
+    ]
+    told = [each["text"] for each in explain(of_kueue("a", "1"))["advice"]]
+    assert told == ["Kueue tells what it makes of it: kubectl get workloads.kueue.x-k8s.io -n ml"]
+
+
+# -- audit ------------------------------------------------------------------------------------------------------------
+
+
+def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
+    """Pods -> what keeps them pending, and how grave the findings are."""
+    cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
+    section = pending_section(Ground(Scheduler(cluster)))
+    graveness = [each.severity for each in section.findings]
+    return {each.pods: (each.cause, graveness) for each in section.waiting}
+
+
+def test_gangs_of_volcano_are_another_schedulers() -> None:
+    """Known by its PodGroup, which does not have to have come to anything; without it nobody knows of a scheduler."""
+    pods = [of_volcano(name) for name in "abcd"]
+    everyone = tuple(f"ml/{name}" for name in "abcd")
+    assert audited(*pods, group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
+    assert audited(*pods) == {everyone: ("unserved", ["warning"])}
+    assert audited(*pods, group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
+
+
+def test_gangs_of_kueue_are_held_back() -> None:
+    everyone = tuple(f"ml/{name}" for name in "abcd")
+    assert audited(*(of_kueue(name) for name in "abcd")) == {everyone: ("gated", ["note"])}
+    assert audited(*(of_kueue(name, "5") for name in "abcd")) == {everyone: ("gang", ["note"])}
+
+
+def half_placed(project: str, name: str) -> list[Json]:
+    """Two pods, one of which has a node."""
+    made = []
+    for number, on in enumerate(("n1", "")):
+        spec: Json = {"nodeName": on} if on else {}
+        each = pod(f"{name}-{number}", **spec)
+        match project:
+            case "Volcano":
+                each["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+                each["spec"]["schedulerName"] = "volcano"
+            case "Kueue":
+                each["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
+                each["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+            case _:
+                each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": name}
+        made.append(each)
+    if project == "Kueue":
+        return made
+    described = group(VOLCANO if project == "Volcano" else COSCHEDULING, 2)
+    return [*made, {**described, "metadata": {**described["metadata"], "name": name}}]
+
+
+@pytest.mark.parametrize("project", ["scheduler-plugins", "Volcano", "Kueue"])
+def test_a_deadlock_is_named_everywhere(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """n1 is full with one pod of each of two gangs, n2 with another: each wants a second place."""
+    objects = [*half_placed(project, "one"), *half_placed(project, "two"), pod("taken", nodeName="n2")]
+    assert audited(*objects) == {
+        ("ml/one-1",): ("gang", ["warning", "warning"]),
+        ("ml/two-1",): ("gang", ["warning", "warning"]),
+    }
+    file, config = tmp_path / "all.json", tmp_path / "config.json"
+    items = [{"apiVersion": "v1", **each} for each in (*NODES, *objects)]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    config.write_text(json.dumps(CONFIG))
+    options = ["-f", str(file), "--config", str(config)]
+    for command in (["explain", "ml/one-1"], ["explain", "-A"], ["audit", "--section", "pending"]):
+        main([*command, *options])
+        page = " ".join(capsys.readouterr().out.split())
+        held = "deadlock: 1 of the 2 pods of its gang one holds a node, and the rest needs those that gang ml/two holds"
+        assert held in page, command
+    assert "Suspend or delete ml/two: replayed, ml/one fits in its room; or the other way round" in page

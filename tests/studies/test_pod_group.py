@@ -122,7 +122,7 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     objects = [NODES[0], group(2), member(0, nodeName="n1"), member(1), *other]
     report = explain(objects)
     assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
-    held = "deadlock: 1 of the 2 pods of its gang train hold nodes, and the rest needs those that gang ml/other holds"
+    held = "deadlock: 1 of the 2 pods of its gang train holds a node, and the rest needs those that gang ml/other holds"
     assert report["headline"].startswith(held)
     assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
     assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []

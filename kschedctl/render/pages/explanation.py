@@ -84,8 +84,8 @@ def explanation_page(report: Explanation, style: Style) -> Page:
 def _verdict(report: Explanation) -> Iterator[Paragraph]:
     """The answer, with what it leans on that is not known; then kube-scheduler's own words, where they are others."""
     pod = Marked(report.pod, Tone.STRONG)
-    if report.undecided:
-        of_verdict = [each for each in report.unknown if each.affects == VERDICT]
+    of_verdict = [each for each in report.unknown if each.affects == VERDICT]
+    if of_verdict:
         yield paragraph(pod, Marked(f"{report.verdict}, {unless(of_verdict)}:", Tone.WARNING), reasons(of_verdict))
         yield paragraph(report.headline)
     else:

@@ -38,8 +38,8 @@ class WorkingInstance(Document, frozen=True, kw_only=True):
 class ServedName(Document, frozen=True, kw_only=True):
     """A schedulerName that pods choose: ``waiting`` and ``bound`` pods.
 
-    ``served``: by what that is known: profile, events or lease; empty where by nothing. ``turns``: how often one
-    instance placed a pod after another one had.
+    ``served``: by what that is known: profile, events, lease or podGroups (it serves pods of Volcano's); empty where by
+    nothing. ``turns``: how often one instance placed a pod after another one had.
     """
 
     name: str

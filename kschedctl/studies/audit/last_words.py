@@ -9,6 +9,7 @@ from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, last_tim
 from kschedctl.reports.audit.pending import LastWords
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.leading.gang_schedulers import schedulers_of_gangs
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
 SERIES_LAG_SECONDS = 1800
@@ -27,10 +28,12 @@ def refusals(ground: Ground) -> Mapping[tuple[str, str], Sequence[Event]]:
 
 
 def other_schedulers(ground: Ground) -> frozenset[str]:
-    """The names under which schedulers are at work that are no profiles of this one: they write events, or lead."""
+    """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
+    PodGroups of their own."""
     writers = {reporter(event) for event in ground.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)}
     leaders = {lease.metadata.name for lease in ground.cluster.leases if lease.spec.holder_identity}
-    return frozenset((writers | leaders) - ground.scheduler.configuration.profiles.keys())
+    found = writers | leaders | schedulers_of_gangs(ground.cluster)
+    return frozenset(found - ground.scheduler.configuration.profiles.keys())
 
 
 def was_refused(pod: Pod) -> bool:

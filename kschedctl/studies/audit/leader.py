@@ -18,7 +18,6 @@ from kschedctl.studies.audit.leader_rules import (
     RULES,
     STALE,
     TWO_SERVE,
-    UNSERVED,
 )
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, judged
 from kschedctl.studies.leading.leases import own_lease, renewed_later, scheduler_leases
@@ -38,7 +37,7 @@ def leader_section(ground: Ground) -> LeaderSection:
     unlike = differences(instances)
     findings = [
         *_of_leases(leases, ground),
-        *_of_names(names, leases, ground),
+        *_of_names(names, leases),
         *(_of_setting(each) for each in unlike),
         *_of_election([each.name for each in instances if each.flags.get(NO_ELECT) == "false"], len(instances)),
     ]
@@ -134,10 +133,9 @@ def _transitions_before(lease: SchedulerLease, ground: Ground) -> int | None:
     return (keys[lease.lease].spec.lease_transitions or 0) if lease.lease in keys else None
 
 
-def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease], ground: Ground) -> Iterator[Finding]:
+def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
     """``turns``: with one leader at a time another instance takes over only where there was an election."""
     elections = max((lease.elections for lease in leases), default=0)
-    covered = not ground.cluster.gap("Event") and not ground.cluster.gap("Lease")
     for each in names:
         if each.turns > max(1, elections):
             shown = "; ".join(
@@ -145,10 +143,6 @@ def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease], gro
             )
             told = f"instances took turns {each.turns:,} times in placing pods, with {elections:,} elections: {shown}"
             yield TWO_SERVE.finding(f"Scheduler {each.name}", told)
-        if each.waiting and not each.served:
-            wait = "pods wait" if each.waiting > 1 else "pod waits"
-            told = f"{each.waiting:,} {wait} for it, {each.bound or 'none'} got a node"
-            yield UNSERVED.finding(f"Scheduler {each.name}", told, severity=WARNING if covered else NOTE)
 
 
 def _of_setting(found: DifferentSetting) -> Finding:

@@ -52,13 +52,6 @@ NO_ELECTION = AuditRule(
     "All of them schedule the same pods at once, and give away the same room.",
     "Start them with --leader-elect=true, or run one",
 )
-UNSERVED = AuditRule(
-    "audit-leader-unserved-name",
-    WARNING,
-    "Pods name a scheduler that is not known",
-    "No profile, lease or event knows of it: unless it runs unseen nobody ever tries these pods.",
-    "Correct spec.schedulerName in the pods' template, or start the scheduler of that name",
-)
 DIFFERENT = AuditRule(
     "audit-leader-instances-differ",
     WARNING,
@@ -66,4 +59,4 @@ DIFFERENT = AuditRule(
     "Which rules hold then depends on who leads.",
     "Give all of them the same manifest; while the control plane is upgraded it passes by itself",
 )
-RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, UNSERVED, DIFFERENT, LEFT_BEHIND, NO_LEASE)
+RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)

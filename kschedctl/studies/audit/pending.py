@@ -8,7 +8,7 @@ from shlex import quote
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind, undecided
+from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.gates import gates_of
 from kschedctl.studies.audit.ground import Ground
@@ -97,6 +97,8 @@ def pending_section(ground: Ground) -> PendingSection:
     groups = _grouped(waiting)
     unknown = [*together(each.explanation.unknown for each in ground.replay), *unread_pods(ground)]
     unknown += _of_stuck(waiting, ground)
+    if any(each.cause == "unserved" for each in waiting):
+        unknown += _unread_schedulers(ground)
     findings = [finding for group in groups for finding in _findings(group, ground)]
     return PendingSection(
         title="Pending, by cause",
@@ -116,6 +118,12 @@ def _of_stuck(waiting: Sequence[WaitingPod], ground: Ground) -> Iterator[Unknown
         yield NO_TIMES
     if gap := ground.cluster.gap("Event"):
         yield UnknownKind("Event", gap.why, MESSAGE)
+
+
+def _unread_schedulers(ground: Ground) -> list[UnknownKind]:
+    """What would tell of other schedulers, where it was not read."""
+    gaps = {kind: ground.cluster.gap(kind) for kind in ("Lease", "Event")}
+    return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
 
 
 def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
@@ -186,7 +194,10 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, ground: Ground) -> s
     Until then something may just have made room, and its turn is to come. With no time nobody knows; nor where what
     was not read could change what its replay says.
     """
-    if rule is not UNSERVED and undecided(group[0].explanation.unknown):
+    first = group[0].explanation
+    if rule is UNSERVED:
+        return NOTE if _unread_schedulers(ground) else rule.severity
+    if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
         return NOTE
     if rule is not STUCK:
         return rule.severity
@@ -207,6 +218,10 @@ def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
 
 
 def _fix(first: WaitingPod, rule: AuditRule) -> str:
+    group = first.explanation.pod_group
+    if group and group.deadlocked_with:
+        other = group.deadlocked_with[0]
+        return f"Suspend or delete {other}: replayed, {group.name} fits in its room; or the other way round"
     gates = gates_of(first.pod) if rule is GATED else ()
     known = [each.fix for each in gates if each.fix]
     if known:

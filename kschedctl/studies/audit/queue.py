@@ -38,7 +38,6 @@ QUEUES = {
     "none": "in no queue of this scheduler",
 }
 """The queues in the order in which they are told, and how their pods are counted."""
-NOT_OURS = ("unserved", "elsewhere")
 CHANGES_TOLD, CHANGES_KEPT = 2, 10
 HINTS = UnknownKind("QueueingHint", "of this version are not replayed as they are", VERDICT)
 MISSED = AuditRule(
@@ -102,11 +101,15 @@ def queue_section(ground: Ground) -> QueueSection:
 def _queued(ground: Ground) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
     waiting = {each.pod.key: each for each in ground.once(waiting_pods)}
-    served = [each.pod for each in waiting.values() if each.cause not in NOT_OURS]
+    served = [each.pod for each in waiting.values() if _is_ours(each)]
     for refused, alike in refused_pods(ground.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
-    yield from (InQueue(each, "none") for each in waiting.values() if each.cause in NOT_OURS)
+    yield from (InQueue(each, "none") for each in waiting.values() if not _is_ours(each))
+
+
+def _is_ours(waiting: WaitingPod) -> bool:
+    return waiting.explanation.verdict != "NotResponsible"
 
 
 def _queue(waiting: WaitingPod, refused: Refused) -> str:

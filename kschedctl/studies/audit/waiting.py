@@ -12,6 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.times import earlier
 from kschedctl.reports.audit.pending import LastWords, TerminatingVictim
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.ages import age
@@ -62,14 +63,19 @@ def _waiting(pod: Pod, report: Explanation, ground: Ground, nodes: Mapping[str, 
     return WaitingPod(pod, *_refused(pod, report, ground), report, "", said)
 
 
+def _not_ours(name: str, report: Explanation, ground: Ground) -> tuple[str, str]:
+    if name not in ground.once(other_schedulers):
+        return "unserved", f'no profile serves scheduler name "{name}"'
+    if report.pod_group and report.pod_group.decided_by:
+        return ("gang" if _is_stuck(report.pod_group) else "elsewhere"), report.headline
+    return "elsewhere", f"scheduler {name} has it, which is not this one"
+
+
 def _refused(pod: Pod, report: Explanation, ground: Ground) -> tuple[str, str]:
     if report.verdict == "NotResponsible":
-        name = pod.spec.scheduler_name
-        if name in ground.once(other_schedulers):
-            return "elsewhere", f"scheduler {name} has it, which is not this one"
-        return "unserved", f'no profile serves scheduler name "{name}"'
+        return _not_ours(pod.spec.scheduler_name, report, ground)
     if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
-        return "gang", of_group
+        return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return "gated", f"scheduling gates: {gates}" if gates else report.headline
@@ -77,6 +83,11 @@ def _refused(pod: Pod, report: Explanation, ground: Ground) -> tuple[str, str]:
         return "error", report.message or report.headline
     under_way = report.preemption is not None and report.preemption.terminating
     return ("preemption" if under_way else "unschedulable"), shared_cause(report)
+
+
+def _is_stuck(group: PodGroupReport) -> bool:
+    """Whether it waits for more than its turn, whoever decides about it."""
+    return bool(group.missing or group.deadlocked_with)
 
 
 def _fitting(pod: Pod, said: LastWords | None, ground: Ground, nodes: Mapping[str, str]) -> tuple[str, str]:

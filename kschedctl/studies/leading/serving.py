@@ -14,8 +14,9 @@ from kschedctl.api.observed.events import assigned, first_time, reporter
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.reports.audit.leader import DifferentSetting, ServedName, WorkingInstance
 from kschedctl.studies.audit.ground import Ground
+from kschedctl.studies.leading.gang_schedulers import schedulers_of_gangs
 
-PROFILE, EVENTS, LEASE = "profile", "events", "lease"
+PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
 
 def served_names(ground: Ground) -> list[ServedName]:
@@ -26,10 +27,11 @@ def served_names(ground: Ground) -> list[ServedName]:
     profiles = ground.scheduler.configuration.profiles
     leases = {lease.metadata.name for lease in ground.cluster.leases if lease.spec.holder_identity}
     names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
+    known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: schedulers_of_gangs(ground.cluster)}
     found = [
         ServedName(
             name=name,
-            served=PROFILE if name in profiles else EVENTS if name in placed else LEASE if name in leases else "",
+            served=next((by for by, served in known.items() if name in served), ""),
             waiting=waiting[name],
             bound=bound[name],
             turns=_turns(placed.get(name, ())),

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 
+from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod
 from kschedctl.reports.explanation import Advice, Cause, Explanation, PreemptionReport
+from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.facts import Insufficient
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.studies.why.headline import in_words
 from kschedctl.studies.why.once_kept_away import kept_away
 
 CAUSES_ADVISED = 3
+ASKED_OF = {
+    GangProject.VOLCANO: "kubectl describe podgroups.scheduling.volcano.sh {name} -n {namespace}",
+    GangProject.KUEUE: "kubectl get workloads.kueue.x-k8s.io -n {namespace}",
+}
+"""Where those that decide about gangs say why they wait."""
 _TOO_LARGE = Advice("AskForLess", "No node is that large: ask for less, or add nodes that are")
 _LABELS = Advice("CompareLabels", "Compare its nodeSelector and required node affinity with the labels")
 _VOLUMES = Advice("LookAtClaim", "Look at the claim and its events")
@@ -59,6 +67,8 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
     match report.verdict:
         case "Bound":
             yield Advice("LookAtKubelet", "Nothing is left to schedule; if it does not run, look at the kubelet")
+        case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
+            yield from _of_gang(report.pod_group)
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
@@ -75,6 +85,16 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
         case "Unschedulable" if framework is not None:
             yield from kept_away(scheduler, framework, pod, report)
             yield from _unschedulable(report)
+
+
+def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
+    """Of one about which another project decides."""
+    namespace, _, name = group.name.partition("/")
+    if group.missing:
+        more = f"{group.missing:,} more pod{'s' * (group.missing != 1)}"
+        yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
+    told = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
+    yield Advice("AskWhoDecides", f"{group.decided_by} tells what it makes of it: {told}")
 
 
 def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:

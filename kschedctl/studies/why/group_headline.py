@@ -87,8 +87,11 @@ def _incomplete(group: PodGroupReport) -> str:
 
 
 def _deadlock(group: PodGroupReport) -> str:
-    held = f"{group.scheduled} of the {group.min_count} pods of its gang {group.short_name} hold nodes"
-    return f"deadlock: {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
+    some = f"{group.scheduled} of the {group.min_count} pods of its gang {group.short_name}"
+    held = "holds a node" if group.scheduled == 1 else "hold nodes"
+    return (
+        f"deadlock: {some} {held}, and the rest needs those that gang {group.deadlocked_with[0]} holds in the same way"
+    )
 
 
 def _fitting(group: PodGroupReport) -> int:

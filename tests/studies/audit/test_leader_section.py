@@ -101,7 +101,6 @@ def test_a_leader_that_renews_its_lease() -> None:
         ("left-behind", "warning", (FRESH, lease("my-scheduler", at(10)))),
         ("left-behind", "note", (FRESH, lease("my-scheduler", "2026-01-29T12:00:00Z"))),
         ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
-        ("unserved-name", "warning", (FRESH, pod("a", "mine"))),
     ],
 )
 def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
@@ -204,7 +203,26 @@ def test_under_pseudonyms_it_is_the_same_lease() -> None:
 def test_what_was_not_read_is_not_known() -> None:
     made = section(pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
-    assert (found(made), made.undecided) == ({"unserved-name": "note"}, True)
+    assert (found(made), made.undecided) == ({}, True)
+
+
+def test_a_name_that_nobody_is_known_to_serve_is_told() -> None:
+    """The pods that wait for it are a finding of what is pending."""
+    made = section(FRESH, pod("a", "mine"))
+    assert found(made) == {}
+    assert made.headline.endswith("; 1 pod names a scheduler that is not known")
+    assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
+
+
+def test_a_scheduler_is_known_by_the_pod_groups_of_volcano() -> None:
+    """Whose pods name it; a group that does not exist tells nothing, nor one of another namespace."""
+    of_group = pod("a", "volcano")
+    of_group["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
+    for namespace, served in ((of_group["metadata"].get("namespace", "default"), "podGroups"), ("other", "")):
+        meta = {"name": "train", "namespace": namespace}
+        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
+        made = section(FRESH, of_group, {**group, "spec": {"minMember": 1}})
+        assert {each.name: each.served for each in made.names}["volcano"] == served
 
 
 def test_a_lease_that_is_held_and_does_not_say_since_when_it_is_renewed_is_not_sound() -> None:

@@ -189,6 +189,9 @@ def test_a_pod_that_no_scheduler_serves() -> None:
     found = section(node("n1"), pod("lost", schedulerName="volcano"))
     assert causes(found) == {"unserved": ("d/lost",)}
     assert told(found) == [("unserved", "warning", "Pod d/lost")]
+    unread = section(node("n1"), pod("lost", schedulerName="volcano"), assume_complete=False)
+    assert told(unread) == [("unserved", "note", "Pod d/lost")]
+    assert {each.kind for each in unread.unknown} >= {"Lease", "Event"}
 
 
 @pytest.mark.parametrize(("due", "overdue"), [("2026-05-06T09:12:20Z", ""), ("2026-05-06T09:02:00Z", "10m")])

@@ -8,7 +8,13 @@ from kschedctl.render.page import Column, Marked, Page, Style, Table, Tone, firs
 from kschedctl.render.pages.sections import ROWS_SHOWN
 from kschedctl.reports.audit.leader import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 
-SERVED = {"profile": "this configuration", "events": "events of it", "lease": "its lease", "": "nobody known"}
+SERVED = {
+    "profile": "this configuration",
+    "events": "events of it",
+    "lease": "its lease",
+    "podGroups": "its PodGroups",
+    "": "nobody known",
+}
 
 
 def leader_blocks(section: LeaderSection, style: Style) -> Page:
