@@ -32,7 +32,7 @@ _kschedctl() {
         explain/-n|explain/--namespace|remedies/-n|remedies/--namespace|wakes/-n|wakes/--namespace|lint/-n|lint/--namespace|browse/-n|browse/--namespace|simulate/-n|simulate/--namespace|capacity/-n|capacity/--namespace|sampling/-n|sampling/--namespace|topology/-n|topology/--namespace) _kschedctl_names namespaces; return ;;
         explain/-l|explain/--selector|remedies/-l|remedies/--selector|wakes/-l|wakes/--selector|lint/-l|lint/--selector|browse/-l|browse/--selector|drain/-l|drain/--selector) COMPREPLY=(); return ;;
         explain/--scheduler-name|remedies/--scheduler-name|wakes/--scheduler-name|browse/--scheduler-name) COMPREPLY=(); return ;;
-        explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output|demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv name jsonpath= custom-columns=' -- "$current")); return ;;
+        explain/-o|explain/--output|simulate/-o|simulate/--output|drain/-o|drain/--output|failures/-o|failures/--output|whatif/-o|whatif/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv name svg png jsonpath= custom-columns=' -- "$current")); return ;;
         explain/--color|remedies/--color|wakes/--color|lint/--color|audit/--color|priorities/--color|latency/--color|snapshot/--color|snapshot/--color|config/--color|simulate/--color|capacity/--color|drain/--color|failures/--color|whatif/--color|races/--color|packing/--color|sampling/--color|topology/--color|demo/--color|version/--color|versions/--color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
         explain/--record-extenders|remedies/--record-extenders|simulate/--record-extenders|capacity/--record-extenders|drain/--record-extenders|failures/--record-extenders|whatif/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|remedies/--extender-answers|simulate/--extender-answers|capacity/--extender-answers|drain/--extender-answers|failures/--extender-answers|whatif/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -44,7 +44,7 @@ _kschedctl() {
         remedies/-o|remedies/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html patch jsonpath= custom-columns=' -- "$current")); return ;;
         wakes/--event) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         wakes/--between) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        wakes/-o|wakes/--output|snapshot/-o|snapshot/--output|sampling/-o|sampling/--output|version/-o|version/--output|versions/-o|versions/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html jsonpath= custom-columns=' -- "$current")); return ;;
+        wakes/-o|wakes/--output|snapshot/-o|snapshot/--output|version/-o|version/--output|versions/-o|versions/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html jsonpath= custom-columns=' -- "$current")); return ;;
         lint/--with-cluster) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--values) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/--severity) COMPREPLY=($(compgen -W 'error warning note' -- "$current")); return ;;
@@ -58,7 +58,7 @@ _kschedctl() {
         lint/--settings) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         lint/-o|lint/--output|config/-o|config/--output) COMPREPLY=($(compgen -W 'table wide json yaml sarif junit github markdown html jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--section) COMPREPLY=($(compgen -W 'pending queue placed races latency sampling leader priorities topology packing' -- "$current")); return ;;
-        audit/-o|audit/--output|priorities/-o|priorities/--output|latency/-o|latency/--output|packing/-o|packing/--output|topology/-o|topology/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
+        audit/-o|audit/--output|latency/-o|latency/--output|packing/-o|packing/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html svg png sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         audit/--fail-on|priorities/--fail-on|latency/--fail-on|packing/--fail-on|topology/--fail-on) COMPREPLY=($(compgen -W 'error warning note never' -- "$current")); return ;;
         audit/--metrics|latency/--metrics) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         audit/--prometheus|latency/--prometheus) COMPREPLY=(); return ;;
@@ -72,6 +72,7 @@ _kschedctl() {
         priorities/--grow) COMPREPLY=(); return ;;
         priorities/--tier) COMPREPLY=(); return ;;
         priorities/--starving-after) COMPREPLY=(); return ;;
+        priorities/-o|priorities/--output|topology/-o|topology/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html sarif junit github jsonpath= custom-columns=' -- "$current")); return ;;
         snapshot/-o|snapshot/--output) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         snapshot/--mapping) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         config/--cluster-size) COMPREPLY=(); return ;;
@@ -81,7 +82,7 @@ _kschedctl() {
         simulate/--runs|capacity/--runs|drain/--runs|failures/--runs|whatif/--runs|races/--runs) COMPREPLY=(); return ;;
         simulate/--follow) COMPREPLY=(); return ;;
         capacity/--max) COMPREPLY=(); return ;;
-        capacity/-o|capacity/--output|races/-o|races/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv jsonpath= custom-columns=' -- "$current")); return ;;
+        capacity/-o|capacity/--output|races/-o|races/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv svg png jsonpath= custom-columns=' -- "$current")); return ;;
         whatif/--compare-config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         whatif/--compare-version) COMPREPLY=(); return ;;
         races/--nodes|packing/--nodes) COMPREPLY=(); return ;;
@@ -95,11 +96,13 @@ _kschedctl() {
         races/--duration) COMPREPLY=(); return ;;
         sampling/--kinds) COMPREPLY=(); return ;;
         sampling/--max-loss) COMPREPLY=(); return ;;
+        sampling/-o|sampling/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html svg png jsonpath= custom-columns=' -- "$current")); return ;;
         topology/--key) COMPREPLY=(); return ;;
+        demo/-o|demo/--output) COMPREPLY=($(compgen -W 'table wide json yaml markdown html csv name jsonpath= custom-columns=' -- "$current")); return ;;
         lint/explain) _kschedctl_names rules; return ;;
     esac
     case $command/$current in
-        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --call-extenders --record-extenders --extender-answers --sampling --start-index' ;;
+        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --plot --call-extenders --record-extenders --extender-answers --sampling --start-index' ;;
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
         remedies/*) _kschedctl_names pods; return ;;
@@ -107,11 +110,11 @@ _kschedctl() {
         wakes/*) _kschedctl_names pods; return ;;
         lint/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --with-cluster --live --kustomize --helm --values --severity -n --namespace -l --selector --exclude --profile --select --ignore --fail-on --baseline --write-baseline --strict --settings --fix --diff -o --output --color -v --verbose -q --quiet --show-fixes' ;;
         lint/*) COMPREPLY=($(compgen -W 'rules explain' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        audit/-*) words='--section -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure --now --since' ;;
+        audit/-*) words='--section -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --plot --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure --now --since' ;;
         audit/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         priorities/-*) words='--grow --tier --starving-after -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --now' ;;
         priorities/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        latency/-*) words='--kubeconfig --context --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure -o --output --color -v --verbose -q --quiet --fail-on' ;;
+        latency/-*) words='--kubeconfig --context --metrics --prometheus --prometheus-labels --window --target --metrics-token-file --metrics-ca-file --metrics-insecure -o --output --color -v --verbose -q --quiet --fail-on --plot' ;;
         latency/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         browse/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name' ;;
         browse/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
@@ -119,21 +122,21 @@ _kschedctl() {
         snapshot/*) COMPREPLY=($(compgen -W 'save show diff' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
         config/-*) words='--cluster-size --fail-on -o --output --color -v --verbose -q --quiet --show-fixes --feature-gates --kube-version --live --kubeconfig --context' ;;
         config/*) COMPREPLY=($(compgen -W 'check view' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        simulate/-*) words='-n --namespace -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers --rollout --pending --follow' ;;
+        simulate/-*) words='-n --namespace -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --plot --call-extenders --record-extenders --extender-answers --rollout --pending --follow' ;;
         simulate/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
+        capacity/-*) words='-n --namespace --max -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --plot --call-extenders --record-extenders --extender-answers' ;;
         capacity/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        drain/-*) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
+        drain/-*) words='-l --selector -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --plot --call-extenders --record-extenders --extender-answers' ;;
         drain/*) _kschedctl_names nodes; return ;;
-        failures/-*) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
+        failures/-*) words='--nodes --zones --pools --pairs -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --plot --call-extenders --record-extenders --extender-answers' ;;
         failures/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
+        whatif/-*) words='--compare-config --compare-version -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --seed --jobs --dask --sampling --start-index --runs -o --output --color -v --verbose -q --quiet --plot --call-extenders --record-extenders --extender-answers' ;;
         whatif/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
-        races/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --nodes --rate --expiry --binding-latency --informer-lag --instances --pods-per-node --load --duration --seed --runs -o --output --color -v --verbose -q --quiet' ;;
+        races/-*) words='-f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout --nodes --rate --expiry --binding-latency --informer-lag --instances --pods-per-node --load --duration --seed --runs -o --output --color -v --verbose -q --quiet --plot' ;;
         races/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        packing/-*) words='--nodes -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on' ;;
+        packing/-*) words='--nodes -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on --plot' ;;
         packing/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        sampling/-*) words='-n --namespace --kinds --max-loss -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet' ;;
+        sampling/-*) words='-n --namespace --kinds --max-loss -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --plot' ;;
         sampling/*) _kschedctl_names pods; return ;;
         topology/-*) words='-n --namespace --key -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -o --output --color -v --verbose -q --quiet --fail-on' ;;
         topology/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;

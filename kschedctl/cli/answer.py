@@ -20,5 +20,6 @@ class Answer:
     style: Style
     exit_code: int = SCHEDULES
 
-    def text(self) -> str:
+    def content(self) -> str | bytes:
+        """Bytes of a picture that is no text."""
         return RENDERERS[self.format](self.document, self.style)

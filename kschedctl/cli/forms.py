@@ -9,6 +9,8 @@ import typer
 
 TEMPLATES = ("jsonpath", "custom-columns")
 """Forms that say themselves what to print: ``jsonpath={.pod}``."""
+PICTURES = ("svg", "png")
+"""Forms that show plots alone."""
 
 
 @dataclass(frozen=True)

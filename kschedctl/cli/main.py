@@ -180,7 +180,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0
-    sys.stdout.write(answer.text())
+    content = answer.content()
+    (sys.stdout.buffer if isinstance(content, bytes) else sys.stdout).write(content)
     return int(answer.exit_code)
 
 

@@ -24,7 +24,7 @@ from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
 
-PIPED_WIDTH, LEAST_WIDTH, LEAST_PLOT_WIDTH = 120, 40, 80
+PIPED_WIDTH, LEAST_WIDTH = 120, 40
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 DEFAULT_NAMESPACE = "default"
 
@@ -184,14 +184,14 @@ class Output:
     def answer(self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS) -> Answer:
         """The document, shown as was asked for; to people with what they can type next."""
         wide = self.output.name == "wide"
-        width = _width(wide)
         style = Style(
-            width,
+            _width(wide),
             self._colored(),
             wide,
             self._all_nodes(),
             template=self.output.template,
-            plots=_plots(width),
+            plots=self._plots(),
+            ascii_only=not _unicode(),
             commands=commands,
         )
         return Answer(document, self.output.name, style, exit_code)
@@ -202,6 +202,9 @@ class Output:
         return self.color is Color.ALWAYS
 
     def _all_nodes(self) -> bool:
+        return False
+
+    def _plots(self) -> bool:
         return False
 
 
@@ -220,15 +223,8 @@ class View(Output):
 
 
 @dataclass(frozen=True)
-class Unlisted(Output):
-    """The same for answers that are about no list of pods."""
-
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv")] = TABLE
-
-
-@dataclass(frozen=True)
 class Untabled(Output):
-    """The same for answers that are no table of things either."""
+    """The same for answers that are no table of things."""
 
     output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
 
@@ -243,10 +239,9 @@ def _width(wide: bool) -> int:
     return UNFOLDED if wide else PIPED_WIDTH
 
 
-def _plots(width: int) -> bool:
-    """Whether a plot can be looked at: on a terminal that has room for one and characters to draw it."""
-    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return sys.stdout.isatty() and width >= LEAST_PLOT_WIDTH and encoding == "utf8"
+def _unicode() -> bool:
+    """Whether whoever reads the output knows more than ASCII."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:

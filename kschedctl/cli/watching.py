@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.forms import TEMPLATES
+from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.source import connection, tell, wishes
 from kschedctl.cluster import Cluster
@@ -18,11 +18,13 @@ from kschedctl.reports.pending import PendingPods
 DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 
 
-def watched(source: Source, scope: Scope, answer: Callable[[Cluster], Answer]) -> int:
+def watched(source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer]) -> int:
     """Print the answer each time that the verdict changes, until a single pod is bound; the last exit code.
 
     Raises KschedctlError, also when the pod that was asked about is gone.
     """
+    if form in PICTURES:
+        raise UsageError(f"-o {form} is a picture of one moment", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
     said: object = None
@@ -58,11 +60,11 @@ def _verdict(answer: Answer) -> object:
         return document.verdict, line, document.best, chosen, document.not_replayed
     if isinstance(document, PendingPods):
         return tuple((group.verdict, group.cause, group.pods) for group in document.groups), document.elsewhere > 0
-    return answer.text()
+    return answer.content()
 
 
 def _print(answer: Answer, again: bool) -> None:
     if again and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
-    sys.stdout.write(answer.text())
+    sys.stdout.write(str(answer.content()))
     sys.stdout.flush()

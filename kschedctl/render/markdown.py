@@ -11,14 +11,15 @@ from kschedctl.render.page import (
     Heading,
     Page,
     Paragraph,
-    Plot,
     Stack,
     Style,
     Table,
     Tone,
     Verbatim,
+    Worded,
     marked,
     stacked,
+    without_plots,
 )
 from kschedctl.render.printable import printable
 
@@ -28,10 +29,10 @@ _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%
 
 def show(page: Page, style: Style) -> str:
     """The page as Markdown. Tables keep the full text, whatever the width."""
-    return "\n\n".join(_block(block) for block in page if not isinstance(block, Plot)) + "\n"
+    return "\n\n".join(_block(block) for block in without_plots(page)) + "\n"
 
 
-def _block(block: Heading | Paragraph | Command | Verbatim | Bullets | Table) -> str:
+def _block(block: Worded) -> str:
     match block:
         case Heading(text, level):
             return f"##{'#' * level} {_inline(text)}"

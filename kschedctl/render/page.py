@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from itertools import takewhile
 from typing import NamedTuple, TypeVar
+
+from kschedctl.render.plots.plot import Plot
 
 
 class Tone(Enum):
@@ -120,27 +123,8 @@ class Table:
         return Table(tuple(self.columns[i] for i in full), rows, self.note)
 
 
-@dataclass(frozen=True)
-class Series:
-    """Points (x, y) that belong together, in the order in which lines join them."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Lines over one pair of axes, ``x`` and ``y`` their titles; shown where there is a way to draw.
-
-    What it says stands in a table beside it, too.
-    """
-
-    x: str
-    y: str
-    series: tuple[Series, ...]
-
-
-Block = Heading | Paragraph | Command | Verbatim | Bullets | Table | Plot
+Worded = Heading | Paragraph | Command | Verbatim | Bullets | Table
+Block = Worded | Plot
 Page = tuple[Block, ...]
 
 
@@ -154,7 +138,7 @@ class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
     ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``template``: of
-    ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: where the text goes it can be drawn in characters.
+    ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: they are drawn, too; ``ascii_only``: of nothing but ASCII.
     ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod or cluster
     that it is about.
     """
@@ -167,6 +151,7 @@ class Style:
     patches: bool = False
     template: str = ""
     plots: bool = False
+    ascii_only: bool = False
     commands: Commands = field(default_factory=dict)
 
     @property
@@ -203,6 +188,21 @@ def parts(page: Page) -> Iterator[tuple[str, Page]]:
         else:
             under.append(block)
     yield title, tuple(under)
+
+
+def without_plots(page: Page) -> tuple[Worded, ...]:
+    """The page less its plots, and less the headings under which there is nothing else."""
+    kept: list[Worded] = []
+    for i, block in enumerate(page):
+        under = tuple(takewhile(lambda each: not isinstance(each, Heading), page[i + 1 :]))
+        alone = isinstance(block, Heading) and under and all(isinstance(each, Plot) for each in under)
+        if not isinstance(block, Plot) and not alone:
+            kept.append(block)
+    return tuple(kept)
+
+
+def plots_of(page: Page) -> tuple[Plot, ...]:
+    return tuple(block for block in page if isinstance(block, Plot))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

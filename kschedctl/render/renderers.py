@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from kschedctl.errors import UsageError
-from kschedctl.render.page import UNFOLDED, Page, Style
+from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
 
@@ -69,6 +69,17 @@ def _html(document: Document, style: Style) -> str:
     return text
 
 
+def _picture(form: str) -> Callable[[Document, Style], str | bytes]:
+    def show(document: Document, style: Style) -> str | bytes:
+        plots = plots_of(page_of(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
+        if not plots:
+            raise UsageError(f"-o {form} draws plots, and this answer has none", hint="-o html has everything")
+        picture: str | bytes = _load(f"plots.pictures:{form}")(plots)
+        return picture
+
+    return show
+
+
 def _of_findings(write: str) -> Callable[[Any, Style], str]:
     def show(document: Any, style: Style) -> str:
         if not isinstance(document, WithFindings):
@@ -91,13 +102,15 @@ def _load(reference: str) -> Callable[..., Any]:
     return loaded
 
 
-RENDERERS: dict[str, Callable[[Document, Style], str]] = {
+RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "table": _paged("terminal:show"),
     "wide": _paged("terminal:show"),
     "json": _data("data:to_json"),
     "yaml": _data("data:to_yaml"),
     "markdown": lambda document, style: _paged("markdown:show")(document, replace(style, width=UNFOLDED)),
     "html": _html,
+    "svg": _picture("svg"),
+    "png": _picture("png"),
     "csv": lambda document, style: _load("csv_table:to_csv")(document),
     "name": _data("names:pod_names"),
     "jsonpath": _template("templates:jsonpath"),
@@ -108,4 +121,4 @@ RENDERERS: dict[str, Callable[[Document, Style], str]] = {
     "junit": _of_findings("junit:to_junit"),
     "github": _of_findings("github:to_github"),
 }
-"""``-o`` -> what gives the text."""
+"""``-o`` -> what gives the text, or of a picture that is none the bytes."""

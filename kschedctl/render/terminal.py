@@ -28,15 +28,16 @@ from kschedctl.render.page import (
     Marked,
     Page,
     Paragraph,
-    Plot,
     Stack,
     Style,
     Table,
     Tone,
     Verbatim,
     stacked,
+    without_plots,
 )
-from kschedctl.render.plots import drawn
+from kschedctl.render.plots.characters import drawn
+from kschedctl.render.plots.plot import Plot
 from kschedctl.render.printable import printable
 
 LOOKS = {
@@ -64,18 +65,20 @@ _GLUE = "\ue000"
 def show(page: Page, style: Style) -> str:
     """The page as text that ends with a newline; colours are ANSI sequences."""
     lines: list[str] = []
-    for position, block in enumerate(page):
-        if isinstance(block, Plot) and not style.plots:
-            continue
-        if position and (isinstance(block, Heading) or _table_after_table(page[position - 1], block)):
-            lines.append("")
-        lines += _unfolded(block, style) if style.width >= UNFOLDED else _folded(block, style)
+    before: Block | None = None
+    for block in page if style.plots else without_plots(page):
+        unfolded = style.width >= UNFOLDED and not isinstance(block, Plot)
+        shown = [*(_unfolded(block, style) if unfolded else _folded(block, style))]
+        lines += ["", *shown] if before and shown and _apart(before, block) else shown
+        before = block
     return "".join(f"{_without_blanks(line)}\n" for line in lines)
 
 
-def _table_after_table(before: Block, block: Block) -> bool:
-    """Whether the head of one could be taken for a row of the other."""
-    return isinstance(before, Table) and isinstance(block, Table)
+def _apart(before: Block, block: Block) -> bool:
+    """Whether a line is empty between them: before a heading, a plot without one, a table after a table."""
+    if isinstance(block, Plot):
+        return not isinstance(before, Heading)
+    return isinstance(block, Heading) or (isinstance(block, Table) and isinstance(before, Table | Plot))
 
 
 def _without_blanks(line: str) -> str:
@@ -103,12 +106,12 @@ def _folded(block: Block, style: Style) -> list[str]:
         emoji=False,
         highlight=False,
     )
-    for piece in _pieces(block, console.width):
+    for piece in _pieces(block, console.width, style.ascii_only):
         console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
     return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
 
 
-def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
+def _pieces(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
     match block:
         case Heading(text):
             yield _text(Marked(text, Tone.STRONG), room)
@@ -130,7 +133,7 @@ def _pieces(block: Block, room: int) -> Iterator[RenderableType]:
             if block.note:
                 yield _text(Marked(block.note, Tone.FAINT), room)
         case Plot():
-            yield from drawn(block, room)
+            yield from drawn(block, room, ascii_only)
 
 
 def _text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.render.page import Plot, Style
+from kschedctl.render.page import Style
 from kschedctl.render.pages.audit.sampling import sampling_page
+from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.audit.sampling import SamplingCosts
 from kschedctl.reports.schema import schema_of
 

@@ -1,4 +1,4 @@
-"""Plots are drawn in characters where a terminal can show them, and nowhere else."""
+"""Plots are drawn in characters where they are asked for, and say the same whatever can be shown."""
 
 from __future__ import annotations
 
@@ -7,31 +7,38 @@ import sys
 
 import pytest
 
-from kschedctl.cli import options
+from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.errors import UsageError
 from kschedctl.render import markdown
-from kschedctl.render.page import UNFOLDED, Column, Plot, Series, Style, Table
-from kschedctl.render.plots import ticks
+from kschedctl.render.page import UNFOLDED, Column, Heading, Page, Style, Table
+from kschedctl.render.plots.axes import scale, ticks
+from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Point, Series, bars, described, joined, shortened
 from kschedctl.render.terminal import show
 
-PLOT = Plot("nodes", "lost", (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10)))))
+TWO = (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10))))
+PLOT = Plot("Losses", Axis("nodes"), Axis("lost"), TWO)
 TABLE = Table((Column("nodes", right=True),), (("100",),))
 
 
-def drawn(plot: Plot, width: int = 80, color: bool = False) -> list[str]:
-    return show((plot,), Style(width=width, color=color, plots=True)).splitlines()
+def of(*points: Point) -> Plot:
+    return Plot("t", Axis("x"), Axis("y"), (Series("s", points),))
+
+
+def drawn(plot: Plot, width: int = 80, **style: bool) -> list[str]:
+    return show((plot,), Style(width=width, plots=True, **style)).splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_lines_go_from_the_first_point_to_the_last(width: int) -> None:
-    legend, _, *field, frame, labels, title = drawn(PLOT, width)
+    title, legend, _, *field, frame, labels, axis = drawn(PLOT, width)
 
-    assert legend == "  lost:  • mean   × max"
-    assert title.strip() == "nodes"
+    assert (title, legend) == ("  Losses", "  lost:  • mean   × max")
+    assert axis.strip() == "nodes"
     assert re.fullmatch(r" *10┤×+│", field[0]), "max stays at the top"
     assert re.match(r" *0┤•", field[-1]), "mean begins at the bottom left"
     assert [line.count("•") > 0 for line in field[1:]] == [True] * (len(field) - 1), "and crosses every line"
     assert labels.split() == ["0", "20", "40", "60", "80", "100"]
-    assert max(map(len, (legend, *field, frame, labels, title))) <= width
+    assert max(map(len, (legend, *field, frame, labels, axis))) <= width
 
 
 def test_colours_change_no_character() -> None:
@@ -43,65 +50,144 @@ def test_colours_change_no_character() -> None:
 
 
 def test_names_from_a_cluster_cannot_steer_the_terminal() -> None:
-    plot = Plot("x\x1b[2J", "y\n", (Series("\x1b]0;owned\x07[bold]", ((0, 1), (1, 2))),))
+    lines = (Series("\x1b]0;owned\x07[bold]", ((0, 1), (1, 2))), Series("s", ((0, 1),)))
 
-    shown = drawn(plot)
+    shown = drawn(Plot("t\x9b", Axis("x\x1b[2J"), Axis("y\n"), lines))
 
-    assert shown[0] == "  y\\n:  • \\x1b]0;owned\\x07[bold]"
+    assert shown[:2] == ["  t\\x9b", "  y\\n:  • \\x1b]0;owned\\x07[bold]   × s"]
     assert shown[-1].strip() == "x\\x1b[2J"
     assert all(line.isprintable() for line in shown)
 
 
 @pytest.mark.parametrize("points", [(), ((1, 1),), ((1, 1), (1, 2)), ((float("nan"), 0), (1, float("inf")), (2, 2))])
-def test_nothing_is_drawn_of_less_than_two_places(points: tuple[tuple[float, float], ...]) -> None:
-    assert drawn(Plot("x", "y", (Series("s", points),))) == []
+def test_nothing_is_drawn_of_less_than_two_places(points: tuple[Point, ...]) -> None:
+    assert drawn(of(*points)) == []
 
 
 def test_values_that_are_all_the_same_make_a_level_line() -> None:
-    field = drawn(Plot("x", "y", (Series("s", ((1, 0), (5, 0))),)))
-
-    assert sum("•" in line for line in field[1:]) == 1
+    assert sum("•" in line for line in drawn(of((1, 0), (5, 0)))) == 1
 
 
-def test_pipes_and_markdown_have_the_table_alone() -> None:
-    page = (TABLE, PLOT)
+@pytest.mark.parametrize("width", [120, UNFOLDED])
+def test_without_being_asked_there_is_the_table_alone(width: int) -> None:
+    page: Page = (TABLE, PLOT, Heading("Pods"), PLOT, Heading("Nodes"), TABLE)
+    tables: Page = (TABLE, Heading("Nodes"), TABLE)
 
-    assert show(page, Style(width=120)) == show((TABLE,), Style(width=120))
-    assert show(page, Style(width=UNFOLDED)) == show((TABLE,), Style(width=UNFOLDED))
-    assert markdown.show(page, Style()) == markdown.show((TABLE,), Style())
+    assert show(page, Style(width=width)) == show(tables, Style(width=width))
+    assert markdown.show(page, Style(plots=True)) == markdown.show(tables, Style())
 
 
-def test_without_the_library_there_is_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_pipes_have_plots_no_wider_than_can_be_read() -> None:
+    assert max(map(len, drawn(PLOT, UNFOLDED))) == 102
+
+
+def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
 
-    assert show((TABLE, PLOT), Style(plots=True)) == show((TABLE,), Style())
+    with pytest.raises(UsageError, match=r"needs plotext.*pip install 'kschedctl\[plots\]'"):
+        drawn(PLOT)
+    with pytest.raises(UsageError, match="plotext"):
+        Drawn(plot=True)
 
 
-class Terminal:
-    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
-        self.encoding, self.terminal = encoding, terminal
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-
-@pytest.mark.parametrize(
-    ("stdout", "width", "draws"),
-    [
-        (Terminal(), 80, True),
-        (Terminal("UTF-8"), 200, True),
-        (Terminal(), 79, False),
-        (Terminal("ascii"), 80, False),
-        (Terminal(terminal=False), 120, False),
-    ],
-)
-def test_a_plot_wants_a_terminal_with_room(
-    monkeypatch: pytest.MonkeyPatch, stdout: Terminal, width: int, draws: bool
+@pytest.mark.parametrize(("encoding", "expected"), [("utf-8", False), ("UTF8", False), ("ascii", True), (None, True)])
+def test_what_knows_ascii_alone_gets_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, encoding: str | None, expected: bool
 ) -> None:
-    monkeypatch.setattr(sys, "stdout", stdout)
-    monkeypatch.setenv("COLUMNS", str(width))
+    class Pipe:
+        def __init__(self) -> None:
+            self.encoding = encoding
 
-    assert options.Output().answer(None).style.plots is draws
+        def isatty(self) -> bool:
+            return False
+
+    monkeypatch.setattr(sys, "stdout", Pipe())
+
+    style = Drawn(plot=True).answer(None).style
+
+    assert (style.plots, style.ascii_only, style.color) == (True, expected, False)
+
+
+@pytest.mark.parametrize("plot", [PLOT, *bars("t", ("node", "pods"), {"n" * 20: {"mean": 1, "max": 2}}, 9)])
+def test_ascii_says_the_same(plot: Plot) -> None:
+    plain, ascii_only = drawn(plot), drawn(plot, ascii_only=True)
+
+    assert all(line.isascii() for line in ascii_only)
+    words = re.compile(r"\b(?:lost|mean|max|nodes|pods|n+|and|\d+)\b")
+    assert words.findall("\n".join(ascii_only)) == words.findall("\n".join(plain))
+    assert list(map(len, ascii_only)) == list(map(len, plain))
+    coloured = "\n".join(drawn(plot, ascii_only=True, color=True))
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines() == ascii_only
+
+
+PODS = {"a": {"before": 30, "after": 15}, "b": {"before": 0, "after": 60}}
+
+
+def test_bars_are_as_long_as_what_they_stand_for() -> None:
+    _, legend, *rows = drawn(*bars("t", ("zone", "pods"), PODS, 5))
+
+    assert legend == "  pods:  █ before   ▒ after"
+    assert rows.pop() == "  and 3 more"
+    lengths = [max(row.count("█"), row.count("▒")) for row in rows]
+    longest = 80 - len("  a ") - len(" 60")
+    assert lengths == [round(longest / 2), round(longest / 4), 0, longest]
+    assert [row.split()[-1] for row in rows] == ["30", "15", "0", "60"]
+    assert [row.split()[0] for row in rows[::2]] == ["a", "b"]
+    assert len(rows[3]) == 80
+
+
+def test_stacks_have_the_pieces_behind_each_other() -> None:
+    title, _, *rows = drawn(*bars("Sums", ("zone", "pods"), PODS, 2, stacked=True))
+
+    assert title == "  Sums"
+    assert re.fullmatch("  a █+▒+ 45", rows[0])
+    assert re.fullmatch("  b ▒+ 60", rows[1])
+    longest = 80 - len("  a ") - len(" 60")
+    assert rows[0].count("█") == round(longest / 2)
+    assert rows[0].count("█▒") == 1
+    assert len(rows[0]) == len("  a  45") + round(longest * 3 / 4)
+
+
+def test_no_bars_where_there_is_nothing() -> None:
+    assert bars("t", ("zone", "pods"), {"a": {"before": 0, "after": 0}}, 1) == ()
+    assert bars("t", ("zone", "pods"), {}, 0) == ()
+
+
+def test_of_many_places_the_first_are_drawn_and_the_others_counted() -> None:
+    (plot,) = bars("t", ("node", "pods"), {f"n{i}": {"pods": 5000 - i} for i in range(5000)}, 5000)
+
+    assert plot.places == tuple(f"n{i}" for i in range(20))
+    assert plot.note == "and 4,980 more"
+
+
+def test_steps_hold_until_the_next_point() -> None:
+    steps = Plot("t", Axis("x"), Axis("y"), (Series("s", ((0, 7), (5, 3), (9, 0))),), PlotKind.STEPS)
+
+    assert joined(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
+    assert joined(steps, Series("none", ())) == ()
+
+
+def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:
+    found = scale(Axis("seconds", decades=True), [0.002, 3.0])
+
+    assert list(found.ticks.values()) == ["0.001", "0.01", "0.1", "1", "10"]
+    assert [round(found.at(value), 9) for value in (0.001, 0.01, 10)] == [-3, -2, 1]
+    plot = Plot("t", Axis("seconds", True), Axis("y"), (Series("s", ((0, 1), (0.1, 2), (1, 3))),))
+    assert joined(plot, plot.series[0]) == ((0.1, 2), (1, 3))
+
+
+def test_all_of_it_is_told_in_words() -> None:
+    (pods,) = bars("t", ("zone", "pods"), PODS, 4)
+    (stacks,) = bars("t", ("zone", "pods"), PODS, 2, stacked=True)
+
+    assert described(PLOT) == "lost over nodes: mean from 0 at 0 to 10 at 100; max from 10 at 0 to 10 at 100"
+    assert described(pods) == "pods by zone: a: 30 before, 15 after, b: 0 before, 60 after, and 2 more"
+    assert described(stacks) == "pods by zone: a: 45, b: 60"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("n" * 28, "n" * 28), ("a" * 20 + "z" * 20, "a" * 14 + "…" + "z" * 13)])
+def test_long_names_lose_their_middle(name: str, expected: str) -> None:
+    assert shortened(name, 28) == expected
 
 
 @pytest.mark.parametrize(

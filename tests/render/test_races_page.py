@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Paragraph, Plot, Style, Table, stacked
+from kschedctl.render.page import Paragraph, Style, Table, stacked
 from kschedctl.render.pages.audit.races import races_page
+from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.audit.races import MeasuredLags, RaceAssumptions, RaceResult, Races
 
 ASSUMED = RaceAssumptions(

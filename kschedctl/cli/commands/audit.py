@@ -10,7 +10,7 @@ from msgspec.structs import replace as altered
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.audit_times import AuditTimes
-from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.option_groups.drawn import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
@@ -39,7 +39,7 @@ EXAMPLES = (
 def audit(
     *,
     source: Source,
-    shown: Judged,
+    shown: DrawnJudged,
     metrics: MetricsOptions,
     times: AuditTimes,
     section: Annotated[

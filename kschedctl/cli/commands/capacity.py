@@ -9,8 +9,9 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Source, Unlisted, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity
@@ -30,7 +31,7 @@ def capacity(
     *,
     source: Source,
     run: RunOptions,
-    view: Unlisted,
+    view: DrawnUnlisted,
     extending: Extending,
     namespace: Namespace = None,
     most: Annotated[int | None, typer.Option("--max", metavar="NUMBER", help="Try no more than so many.")] = None,

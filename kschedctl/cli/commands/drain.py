@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.references import kind_of
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import after_remedy
@@ -32,7 +33,7 @@ def drain(
     *,
     source: Source,
     run: RunOptions,
-    result: Output,
+    result: Drawn,
     extending: Extending,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]…", help="The nodes to drain.")] = None,
     selector: Annotated[

@@ -14,6 +14,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
+from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
@@ -54,7 +55,7 @@ def explain(
     *,
     source: Source,
     scope: Scope,
-    view: View,
+    view: DrawnView,
     extending: Extending,
     sampled: Sampled,
     pods: Annotated[
@@ -97,7 +98,7 @@ def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
         return _answer(report, view, question.following(report))
 
     if watch:
-        return watched(question.source, question.scope, lambda cluster: answer(Inquiry(cluster)))
+        return watched(question.source, question.scope, view.output.name, lambda cluster: answer(Inquiry(cluster)))
     pods_alone = all(reference.kind == "Pod" for reference in references(question.words))
     return answer(read_inquiry(question.source, question.scope.namespace, pods_alone=pods_alone))
 

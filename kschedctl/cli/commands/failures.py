@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import after_remedy
 from kschedctl.cluster import Cluster
@@ -32,7 +33,7 @@ def failures(
     *,
     source: Source,
     run: RunOptions,
-    result: Output,
+    result: Drawn,
     extending: Extending,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.option_groups.drawn import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
 from kschedctl.cli.source import connection
@@ -21,7 +21,7 @@ EXAMPLES = (
 def latency(
     *,
     metrics: MetricsOptions,
-    shown: Judged,
+    shown: DrawnJudged,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> Answer:

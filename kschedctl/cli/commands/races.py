@@ -9,7 +9,8 @@ import typer
 
 from kschedctl.api.times import seconds_of_duration
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Source, Unlisted, with_options
+from kschedctl.cli.option_groups.drawn import DrawnUnlisted
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.source import load
 from kschedctl.errors import InputError, UsageError
@@ -100,7 +101,7 @@ class Simulated:
 
 
 @with_options
-def races(*, source: Source, simulated_: Simulated, result: Unlisted) -> Answer:
+def races(*, source: Source, simulated_: Simulated, result: DrawnUnlisted) -> Answer:
     """How many pods would be given room that another one has?
 
     Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that take an assumed pod for gone

@@ -9,7 +9,8 @@ import typer
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, Untabled, with_options
+from kschedctl.cli.option_groups.drawn import DrawnUntabled
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context
@@ -31,7 +32,7 @@ NAMED = "named"
 def sampling(
     *,
     source: Source,
-    view: Untabled,
+    view: DrawnUntabled,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.")
     ] = None,

@@ -11,8 +11,9 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import answer, clusters
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
+from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.try_next import STDIN, again
 from kschedctl.errors import UsageError
@@ -60,7 +61,7 @@ def simulate(
     *,
     source: Source,
     run: RunOptions,
-    result: Output,
+    result: Drawn,
     extending: Extending,
     manner: Manner,
     namespace: Namespace = None,

@@ -10,8 +10,9 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.asking import Asked, answer, clusters
+from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.options import Output, Source, with_options
+from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import Scenario
@@ -53,7 +54,7 @@ def whatif(
     compared: Compared,
     source: Source,
     run: RunOptions,
-    result: Output,
+    result: Drawn,
     extending: Extending,
     scenario: Annotated[
         str | None,

@@ -1,17 +1,18 @@
-"""BarChart made of pieces, as the numbers of an SVG drawing."""
+"""A plot of bars as the numbers of an SVG drawing; why it is drawn here, ``curves`` says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kschedctl.render.plots.plot import Plot, PlotKind, described, number, shortened, totals
 from kschedctl.render.printable import printable
 
-WIDTH, LEFT, RIGHT, STEP = 720, 170, 60, 22
+WIDTH, RIGHT = 720, 60
+THICK, GAP = 16, 6
 LOOKS = 8
-"""Pieces of the first seven names look different, all others alike."""
-LABEL = 26
-"""Characters of a name that find room beside its bar."""
+"""Pieces of the first seven series look different, all others alike."""
+LABEL, CHARACTER = 30, 7
+"""Characters of a name that find room beside its bar; how wide one is, hardly ever more."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Bar:
+    """``label``: of the first bar of a place, which ``name`` says in full."""
+
     label: str
+    name: str
     y: int
     pieces: tuple[Piece, ...]
     end: float
@@ -33,39 +37,58 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """``keys``: names and their looks."""
+    """``keys``: names of series and their looks, of several; ``told``: all of it in words."""
 
     title: str
+    told: str
+    unit: str
     bars: tuple[Bar, ...]
     keys: tuple[tuple[str, int], ...]
+    note: str
     height: int
+    left: int
     width: int = WIDTH
-    left: int = LEFT
+    thick: int = THICK
 
 
-def bars(title: str, amounts: Mapping[str, Mapping[str, int]], totals: Mapping[str, int]) -> BarChart:
-    """One bar a label, a piece a name. ``amounts``: label -> name -> how much, 0 or more; ``totals``: of each label."""
-    names = tuple(dict.fromkeys(name for pieces in amounts.values() for name, amount in pieces.items() if amount > 0))
-    looks = {name: min(i, LOOKS - 1) for i, name in enumerate(names)}
-    widest = max([sum(pieces.values()) for pieces in amounts.values()] + [1])
-    unit = (WIDTH - LEFT - RIGHT) / widest
-    drawn = tuple(
-        _bar(label, i * STEP, amounts[label], f"{totals[label]:,}", (unit, looks)) for i, label in enumerate(amounts)
+def bars(plot: Plot) -> BarChart:
+    """A row for each place, or of bars beneath each other one for each series of it."""
+    stacked = plot.kind is PlotKind.STACKS
+    rows = [(place, [i for i, _ in enumerate(plot.series)]) for place, _ in enumerate(plot.places)]
+    if not stacked:
+        rows = [(place, [i]) for place, series in rows for i in series]
+    widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
+    left = CHARACTER * min(max(len(printable(place)) for place in plot.places), LABEL) + 12
+    unit = (WIDTH - left - RIGHT) / (widest or 1)
+    sums, drawn, y = totals(plot), list[Bar](), 0
+    for place, pieces in rows:
+        first = not drawn or stacked or pieces[0] == 0
+        y += (GAP if first else 1) if drawn else 0
+        total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
+        drawn.append(_bar(plot, place, pieces, (unit, left, y), (first, number(total))))
+        y += THICK
+    keys = tuple((printable(each.name), min(i, LOOKS - 1)) for i, each in enumerate(plot.series))
+    return BarChart(
+        printable(plot.title),
+        described(plot),
+        printable(plot.y.title),
+        tuple(drawn),
+        keys,
+        printable(plot.note),
+        y,
+        left,
     )
-    keys = tuple((printable(name), looks[name]) for name in names)
-    return BarChart(printable(title), drawn, keys, max(len(amounts) * STEP, STEP))
 
 
-def _bar(label: str, y: int, pieces: Mapping[str, int], total: str, scale: tuple[float, Mapping[str, int]]) -> Bar:
-    """``scale``: how wide one is, and the looks of names."""
-    x, made, (unit, looks) = float(LEFT), [], scale
-    for name, amount in pieces.items():
+def _bar(plot: Plot, place: int, series: list[int], at: tuple[float, int, int], told: tuple[bool, str]) -> Bar:
+    """``at``: how wide one is, where the bar begins; ``told``: whether its place is named, the number behind it."""
+    made, (unit, left, y), (named, total) = list[Piece](), at, told
+    x = float(left)
+    name = printable(plot.places[place])
+    for i in series:
+        amount = plot.series[i].points[place][1]
         if amount > 0:
-            made.append(Piece(round(x, 1), round(amount * unit, 1), looks[name], f"{printable(name)} {amount:,}"))
+            title = f"{name}: {printable(plot.series[i].name)} {number(amount)}"
+            made.append(Piece(round(x, 1), round(amount * unit, 1), min(i, LOOKS - 1), title))
             x += amount * unit
-    return Bar(_shortened(printable(label)), y, tuple(made), round(x, 1), total)
-
-
-def _shortened(label: str) -> str:
-    """The end tells nodes of a pool apart."""
-    return label if len(label) <= LABEL else f"…{label[1 - LABEL :]}"
+    return Bar(shortened(name, LABEL) if named else "", name, y, tuple(made), round(x, 1), total)

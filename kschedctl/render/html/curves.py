@@ -1,28 +1,31 @@
-"""A plot as the numbers of an SVG drawing: lines, ticks and names, in the units of its view box."""
+"""A plot of lines as the numbers of an SVG drawing: in the units of its view box, its looks left to the stylesheet.
+
+Drawn here, not by the library of ``-o svg``: colours follow the reader's theme, the strict policy of the file forbids
+the style attributes that such a library writes, and a report wants no extra.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kschedctl.render.page import Plot, Series
-from kschedctl.render.plots import finite, ticks
+from kschedctl.render.plots.axes import AxisScale, scale
+from kschedctl.render.plots.plot import Plot, Point, described, joined
 from kschedctl.render.printable import printable
 
 WIDTH, HEIGHT = 720, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 44
-COLORS = 6
+LEFT, RIGHT, TOP, BOTTOM = 64, 24, 12, 44
+LOOKS = 6
 """Lines look different, by colour and by dashes; after the last the first again."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """``path``: the ``d`` of an SVG path; ``look``: which of COLORS."""
+    """``path``: the ``d`` of an SVG path; ``look``: which of LOOKS."""
 
     name: str
     path: str
     look: int
-    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class CurvePlot:
-    """``title`` says all of it in a line, for those who cannot see it."""
+    """``told`` says all of it in words, for those who cannot see it."""
 
     title: str
+    told: str
     x: str
     y: str
     lines: tuple[Curve, ...]
@@ -53,31 +57,33 @@ class CurvePlot:
 
 def curves(plot: Plot) -> CurvePlot:
     """Points that are no numbers are left out."""
-    series = [Series(printable(each.name), finite(each.points)) for each in plot.series]
-    points = [point for each in series for point in each.points] or [(0.0, 0.0)]
-    x, y = (ticks([point[axis] for point in points]) for axis in (0, 1))
-    across, up = _scale(x, LEFT, WIDTH - RIGHT), _scale(y, HEIGHT - BOTTOM, TOP)
+    lines = [joined(plot, each) for each in plot.series]
+    points = [point for line in lines for point in line]
+    x, y = (scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
+    across, up = _placing(x, LEFT, WIDTH - RIGHT), _placing(y, HEIGHT - BOTTOM, TOP)
     drawn = tuple(
-        Curve(each.name, _path([(across(a), up(b)) for a, b in each.points]), i % COLORS, each.points)
-        for i, each in enumerate(series)
+        Curve(printable(plot.series[i].name), _path([(across(a), up(b)) for a, b in line]), i % LOOKS)
+        for i, line in enumerate(lines)
     )
-    names = ", ".join(each.name for each in series)
-    title = f"{printable(plot.y)} over {printable(plot.x)}: {names}"
     return CurvePlot(
-        title,
-        printable(plot.x),
-        printable(plot.y),
+        printable(plot.title),
+        described(plot),
+        printable(plot.x.title),
+        printable(plot.y.title),
         drawn,
-        tuple(Tick(across(each), f"{each:,.10g}") for each in x),
-        tuple(Tick(up(each), f"{each:,.10g}") for each in y),
+        tuple(Tick(_between(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
+        tuple(Tick(_between(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
     )
 
 
-def _scale(ticks: Sequence[float], start: int, end: int) -> Callable[[float], float]:
-    """From a value to its place between two others, in tenths of a unit."""
-    least, span = ticks[0], ticks[-1] - ticks[0]
-    return lambda value: round(start + (end - start) * (value - least) / span, 1)
+def _placing(axis: AxisScale, start: int, end: int) -> Callable[[float], float]:
+    return lambda value: _between(axis, axis.at(value), start, end)
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
+def _between(axis: AxisScale, at: float, start: int, end: int) -> float:
+    """From a place on the axis to one between two others, in tenths of a unit."""
+    return round(start + (end - start) * (at - axis.least) / (axis.greatest - axis.least), 1)
+
+
+def _path(points: Sequence[Point]) -> str:
     return "".join(f"{'L' if i else 'M'}{x:g} {y:g}" for i, (x, y) in enumerate(points))

@@ -1,35 +1,21 @@
-"""An Explanation in the browser: how the best nodes come to their scores, and a matrix of nodes and plugins."""
+"""An Explanation in the browser: a matrix of nodes and plugins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.render.html.bars import bars
 from kschedctl.render.html.sections import Grid, HtmlSection, Words
 from kschedctl.render.printable import printable
 from kschedctl.reports.explanation import Explanation, NodeReport
 
-BARS = 20
-"""The best nodes, whose scores are drawn."""
 FITS = "fits"
 
 
 def explanation_widgets(report: Explanation) -> list[HtmlSection]:
-    """The matrix has every node that the scheduler would look at; the bars are left out where nothing was scored."""
-    found = []
-    if report.total:
-        found.append(HtmlSection("Scores of the best nodes", [("bars", _scores(report))]))
-    if any(node.feasible or node.refusals for node in report.nodes):
-        found.append(HtmlSection("Nodes and plugins", [("grid", _matrix(report))]))
-    return found
-
-
-def _scores(report: Explanation) -> object:
-    best = sorted(report.total, key=lambda node: -report.total[node])[:BARS]
-    scorers = {**report.weighted, **report.extender_scores}
-    amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
-    title = f"Scores by plugin of {len(best)} of {len(report.total):,} feasible nodes"
-    return bars(title, amounts, {node: report.total[node] for node in best})
+    """The matrix has every node that the scheduler would look at."""
+    if not any(node.feasible or node.refusals for node in report.nodes):
+        return []
+    return [HtmlSection("Nodes and plugins", [("grid", _matrix(report))])]
 
 
 def _matrix(report: Explanation) -> Grid:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kschedctl.render.html.bars import bars
 from kschedctl.render.html.curves import curves
 from kschedctl.render.page import (
     Bullets,
@@ -14,7 +15,6 @@ from kschedctl.render.page import (
     Heading,
     Page,
     Paragraph,
-    Plot,
     Stack,
     Table,
     Tone,
@@ -22,6 +22,7 @@ from kschedctl.render.page import (
     marked,
     stacked,
 )
+from kschedctl.render.plots.plot import Plot
 from kschedctl.render.printable import printable
 
 LAID_OUT = 50
@@ -107,7 +108,7 @@ def _block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tu
         case Table():
             return "grid", grid(block)
         case Plot():
-            return "curves", curves(block)
+            return ("bars", bars(block)) if block.of_bars else ("curves", curves(block))
 
 
 def grid(table: Table) -> Grid:

@@ -11,11 +11,6 @@ from kschedctl.reports.document import Document
 
 WIDGETS: Mapping[str, str] = {
     "Explanation": "explanation:explanation_widgets",
-    "Simulation": "places:moved_widgets",
-    "Drain": "places:moved_widgets",
-    "WhatIf": "places:whatif_widgets",
-    "Capacity": "places:capacity_widgets",
-    "Failures": "places:failures_widgets",
 }
 """The kind of a document -> the module and function that make its widgets."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kschedctl.render.page import (
+    Block,
     Column,
     Marked,
     Page,
@@ -17,6 +18,7 @@ from kschedctl.render.page import (
     marked,
     paragraph,
 )
+from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import page_of
 from kschedctl.reports.answers import Answers
 
@@ -37,8 +39,13 @@ def answers_page(report: Answers, style: Style) -> Page:
         for answer in report.answers
     )
     columns = (Column("cluster", keep=True), Column("good"), Column("answer"))
-    blocks = [block for name, page in pages.items() for block in below(name, page)]
+    blocks = [_of_cluster(name, block) for name, page in pages.items() for block in below(name, page)]
     return (paragraph(verdict, *told), Table(columns, rows), *blocks)
+
+
+def _of_cluster(name: str, block: Block) -> Block:
+    """Plots may be shown without what is around them."""
+    return replace(block, title=f"{name}: {block.title}") if isinstance(block, Plot) else block
 
 
 def _first_line(page: Page) -> str:

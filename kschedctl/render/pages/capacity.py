@@ -20,6 +20,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.explanation import eliminations_section
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import spread_text
+from kschedctl.render.pages.plotted.places import room_plots
 from kschedctl.render.pages.sections import (
     headroom_section,
     interruption,
@@ -76,4 +77,5 @@ def _where(shape: ShapeCapacity, style: Style) -> Page:
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
     shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
     rows += [(node, f"{pods:,}") for node, pods in shown]
-    return section("Where", Table((Column("domain or node", keep=True), Column("pods", right=True)), tuple(rows), note))
+    table = Table((Column("domain or node", keep=True), Column("pods", right=True)), tuple(rows), note)
+    return section("Where", table, *room_plots(shape))

@@ -20,6 +20,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, over_runs_section
+from kschedctl.render.pages.plotted.places import before_and_after
 from kschedctl.render.pages.sections import (
     REPLAYED,
     ROWS_SHOWN,
@@ -59,6 +60,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *evicted_section(report.evicted, style),
         *_moved(report.moved, style),
         *headroom_section(report.headroom),
+        *before_and_after(report.zones, report.nodes_changed),
         *over_runs_section(report.runs, report.over_runs, WORDS),
         *order_section(report.runs, report.unplaced_over_runs),
         *next_section(style, REPLAYED),

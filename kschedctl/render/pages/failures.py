@@ -19,6 +19,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, spread_text
+from kschedctl.render.pages.plotted.places import losses_plot
 from kschedctl.render.pages.sections import (
     REPLAYED,
     left_out_lines,
@@ -74,7 +75,8 @@ def _ranking(report: Failures, style: Style) -> Page:
     shown, note = first_rows(report.failures, style, FAILURES_SHOWN)
     headings = ("nodes", "displaced", "not scheduled", "evicted", "lost")
     columns = (Column(report.unit, keep=True), *(Column(name, right=True) for name in headings))
-    return section("The worst losses first", Table(columns, tuple(map(_row, shown)), note).without_empty_columns())
+    table = Table(columns, tuple(map(_row, shown)), note).without_empty_columns()
+    return section("The worst losses first", table, *losses_plot(report))
 
 
 def _row(failure: Failure) -> tuple[Cell, ...]:

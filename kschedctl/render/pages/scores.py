@@ -18,6 +18,7 @@ from kschedctl.render.page import (
     section,
     shown_first,
 )
+from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
 from kschedctl.reports.explanation import Explanation
 
 NODES_SHOWN = 10
@@ -43,7 +44,7 @@ def scores_section(report: Explanation, style: Style) -> Page:
     table = Table(columns, rows, note).without_empty_columns()
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
-    return section(title, table, *_alike(report, nodes[0], telling), _choice(report))
+    return section(title, table, *_alike(report, nodes[0], telling), _choice(report), *_plot(report, ranked))
 
 
 def _node(report: Explanation, node: str) -> tuple[Cell, Cell]:
@@ -82,3 +83,11 @@ def _choice(report: Explanation) -> Paragraph:
     names = ", ".join(report.best[:NODES_SHOWN]) + (" …" if len(report.best) > NODES_SHOWN else "")
     tied = f"{count(len(report.best), 'node')} are tied at the top, kube-scheduler picks one of them at random:"
     return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))
+
+
+def _plot(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
+    """How the best nodes come to their totals."""
+    best, scorers = ranked[:MOST_PLACES], {**report.weighted, **report.extender_scores}
+    amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
+    title = f"Scores by plugin of {len(best)} of {count(len(ranked), 'feasible node')} for {report.pod}"
+    return bars(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)

@@ -22,6 +22,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import spread_text, variation_section
+from kschedctl.render.pages.plotted.places import before_and_after
 from kschedctl.render.pages.sections import (
     ROWS_SHOWN,
     evicted_section,
@@ -51,6 +52,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
         *retried_section(report.retried, style),
         *evicted_section(report.evicted, style),
         *headroom_section(report.headroom),
+        *before_and_after(report.zones, report.nodes_changed),
         *variation_section(report.variation),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
         *next_section(style),

@@ -23,6 +23,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import over_runs_section
+from kschedctl.render.pages.plotted.places import moves_plot, zones_plot
 from kschedctl.render.pages.sections import (
     interruption,
     left_out_lines,
@@ -30,7 +31,7 @@ from kschedctl.render.pages.sections import (
     search_lines,
     unplaced_section,
 )
-from kschedctl.reports.simulation import UnplacedPods
+from kschedctl.reports.simulation import PodCount, UnplacedPods
 from kschedctl.reports.unknown import doubt
 from kschedctl.reports.whatif import DomainBalance, MessageChange, PodChange, Replacement, StepReport, WhatIf
 
@@ -105,7 +106,8 @@ def _changes(changes: Sequence[PodChange], style: Style) -> Page:
         Column("after", keep=True, beneath="→"),
     )
     rows = tuple((c.pod, Marked(*WORDS[c.change]), c.before, c.after) for c in shown)
-    return (*_waiting(changes, style), *section("Pods", Table(columns, rows, note).without_empty_columns()))
+    table = Table(columns, rows, note).without_empty_columns()
+    return (*_waiting(changes, style), *section("Pods", table, *moves_plot(changes)))
 
 
 def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
@@ -154,7 +156,9 @@ def _balance(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
     columns = [Column("zone", keep=True), Column("nodes", right=True), Column("pods", right=True)]
     columns += [Column(f"{resource} requested", right=True) for resource in resources]
     rows = tuple(_domain(domain) for domain in balance)
-    return section("Zones, before and after" if not compared else "Zones", Table(tuple(columns), rows))
+    pods = [PodCount(domain.domain, *domain.pods) for domain in balance]
+    title = "Zones, before and after" if not compared else "Zones"
+    return section(title, Table(tuple(columns), rows), *zones_plot(pods))
 
 
 def _domain(domain: DomainBalance) -> tuple[Cell, ...]:

@@ -11,8 +11,6 @@ from kschedctl.render.page import (
     Column,
     Marked,
     Page,
-    Plot,
-    Series,
     Style,
     Table,
     Tone,
@@ -20,6 +18,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.races import RaceAssumptions, RaceResult, Races, RacesSection
 
 FEW = 0.01
@@ -115,7 +114,8 @@ def _plot(results: Sequence[RaceResult]) -> Page:
     for result in sorted(shown, key=lambda result: result.nodes):
         by_expiry.setdefault(result.expiry, []).append((float(result.nodes), result.share * 100))
     series = tuple(Series(expiry, tuple(points)) for expiry, points in by_expiry.items())
-    return (Plot("nodes", f"% of pods double-booked at {rate:.3g} pods/s", series),)
+    title = f"Double-booked pods by expiry, at {rate:.3g} pods/s"
+    return (Plot(title, Axis("nodes"), Axis("% of pods"), series),)
 
 
 def assumption_lines(assumptions: RaceAssumptions) -> Page:

@@ -9,8 +9,6 @@ from kschedctl.render.page import (
     Heading,
     Marked,
     Page,
-    Plot,
-    Series,
     Stack,
     Style,
     Table,
@@ -20,6 +18,7 @@ from kschedctl.render.page import (
     paragraph,
 )
 from kschedctl.render.pages.sections import left_out_lines
+from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.sampling import (
     SampledKind,
     SampledProfile,
@@ -124,4 +123,5 @@ def _plot(profile: SampledProfile) -> Plot:
         return Series(name, tuple((point.percentage, getattr(point, field)) for point in profile.curve))
 
     lines = (series("mean", "loss"), series("P90", "loss_p90"), series("max", "loss_max"))
-    return Plot("percentageOfNodesToScore", "points lost", lines)
+    title = f"What percentageOfNodesToScore costs the pods of {profile.scheduler_name}"
+    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points lost to the best node"), lines)

@@ -1,0 +1,73 @@
+"""The options of commands whose answers have plots: as a picture, or in characters beneath the tables."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.forms import PICTURES, TABLE, Form, option
+from kschedctl.cli.option_groups.judged import Judged
+from kschedctl.cli.options import Output, View
+from kschedctl.errors import UsageError
+from kschedctl.render.plots import extra
+
+FORMS = ("table", "wide", "json", "yaml", "markdown", "html")
+
+
+@dataclass(frozen=True)
+class Drawing(Output):
+    """``plot``: plots in characters, too, which terminals and pipes have otherwise none of."""
+
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the plots, too, in characters.")] = False
+
+    def __post_init__(self) -> None:
+        """Before anything is read. Raises UsageError."""
+        if self.output.name in PICTURES:
+            extra.need(extra.PICTURES, f"-o {self.output.name}")
+        if self.output.name == "png" and sys.stdout.isatty():
+            raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
+        if self.plot and self.output.name not in ("table", "wide"):
+            raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
+        if self.plot:
+            extra.need(extra.CHARACTERS, "--plot")
+
+    def _plots(self) -> bool:
+        return self.plot
+
+
+@dataclass(frozen=True)
+class Drawn(Drawing):
+    """Of answers that list pods."""
+
+    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnView(Drawing, View):
+    """Of answers that are about single nodes, too."""
+
+    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnUnlisted(Drawing):
+    """Of answers that are about no list of pods."""
+
+    output: Annotated[Form, option(*FORMS, "csv", *PICTURES)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnUntabled(Drawing):
+    """Of answers that are no table of things."""
+
+    output: Annotated[Form, option(*FORMS, *PICTURES)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnJudged(Drawing, Judged):
+    """Of answers that are findings."""
+
+    output: Annotated[Form, option(*FORMS, *PICTURES, "sarif", "junit", "github")] = TABLE

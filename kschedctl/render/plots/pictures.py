@@ -1,0 +1,234 @@
+"""Plots as pictures, SVG and PNG, drawn by matplotlib: beneath each other in one figure, the same bytes every time.
+
+Names may come from a cluster: nothing in them is a formula, and what is not printed is an escape. The paper is white
+whatever is behind it: most that show an SVG know no dark theme. Nothing of the user's settings of matplotlib counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from kschedctl.render.plots.axes import AxisScale, scale
+from kschedctl.render.plots.extra import PICTURES, need
+from kschedctl.render.plots.plot import Plot, PlotKind, Point, described, joined, number, shortened, totals
+from kschedctl.render.printable import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, CURVES, BAR = 9.0, 2.4, 0.24
+"""Inches: of the figure, of lines upwards, of one bar."""
+TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
+"""Inches: of a title, of what is measured, of ticks and what they are of, of a row of keys, of the edges."""
+KEYS_IN_ROW = 3
+DOTS = 144
+"""Of a PNG in an inch."""
+MOST_PLOTS = 12
+"""More are not drawn: PNG has an end at 65,535 dots, and a reader long before."""
+INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"
+COLORS = ("#0550ae", "#b35900", "#116329", "#8250df", "#b3261e", "#00707a", FAINT, LINE)
+DASHES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)), (0, (12, 4)))
+LOOKS = len(DASHES)
+LONGEST_TITLE, AXIS, LABEL, KEY = 110, 60, 40, 44
+"""Characters of titles, and of the names of a place and of a series."""
+SETTINGS: dict[Any, Any] = {
+    "font.family": ["DejaVu Sans", "sans-serif"],
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "kschedctl",
+}
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8, "borderpad": 0, "borderaxespad": 0, "labelspacing": 0.45}
+SVG = "http://www.w3.org/2000/svg"
+
+
+def svg(plots: Sequence[Plot]) -> str:
+    """At least one plot, with its texts as text, told in words to who cannot see it. Raises UsageError."""
+    need(PICTURES, "-o svg")
+    with _library():
+        drawn = _bytes(plots, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(drawn)
+    for found in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(found)
+    titles = "; ".join(printable(plot.title) for plot in plots[:MOST_PLOTS])
+    for tag, text in (("desc", "\n".join(map(described, plots[:MOST_PLOTS]))), ("title", titles)):
+        told = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
+        told.text = text
+        root.insert(0, told)
+    root.attrib |= {"role": "img", "aria-labelledby": "title desc"}
+    return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
+
+
+def png(plots: Sequence[Plot]) -> bytes:
+    """At least one plot. Raises UsageError."""
+    need(PICTURES, "-o png")
+    with _library():
+        return _bytes(plots, "png", dpi=DOTS, metadata={"Software": None})
+
+
+@contextmanager
+def _library() -> Iterator[None]:
+    """Matplotlib with settings that are ours alone, and silent: it speaks of caches, fonts and missing glyphs."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import matplotlib  # noqa: PLC0415 - extra "plots", takes a second
+
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(SETTINGS)
+            yield
+
+
+def _bytes(plots: Sequence[Plot], form: str, **options: Any) -> bytes:
+    from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
+
+    shown = plots[:MOST_PLOTS]
+    left = len(plots) - len(shown)
+    more = f"… {left:,} more plots are not drawn" if left else ""
+    figure = figures.Figure(figsize=(WIDTH, sum(map(height, shown)) + (KEYS if more else 0)), facecolor="white")
+    top = figure.get_figheight()
+    for plot in shown:
+        _draw(plot, figure, top)
+        top -= height(plot)
+    if more:
+        figure.text(PAD / WIDTH, 0.5 * KEYS / figure.get_figheight(), more, color=FAINT)
+    written = BytesIO()
+    figure.savefig(written, format=form, **options)
+    return written.getvalue()
+
+
+def height(plot: Plot) -> float:
+    """Inches of a plot with all that is around it."""
+    return TITLE + (0 if plot.of_bars else UNIT) + _field(plot) + TICKS + KEYS * _rows_of_keys(plot) + PAD
+
+
+def _field(plot: Plot) -> float:
+    """Inches between the axes."""
+    if not plot.of_bars:
+        return CURVES
+    rows = bool(plot.note) + len(plot.places) * (1 if plot.kind is PlotKind.STACKS else len(plot.series))
+    return BAR * max(rows, 2)
+
+
+def _rows_of_keys(plot: Plot) -> int:
+    return -(-len(plot.series) // KEYS_IN_ROW) if len(plot.series) > 1 else 0
+
+
+def _draw(plot: Plot, figure: Figure, top: float) -> None:
+    """The plot from ``top`` (inches) downwards. Every place is known: a solver would find another last digit each time,
+    and be slow.
+    """
+    whole = float(figure.get_figheight())
+
+    def at(inches: float) -> float:
+        return (top - inches) / whole
+
+    title = shortened(printable(plot.title), LONGEST_TITLE)
+    figure.text(PAD / WIDTH, at(0.7 * TITLE), title, weight="bold", fontsize=10)
+    above = TITLE if plot.of_bars else TITLE + UNIT
+    beneath = above + _field(plot)
+    left = PAD + 0.1 + max(map(_width, _labels(plot)))
+    axes = figure.add_axes((left / WIDTH, at(beneath), (WIDTH - left - RIGHT) / WIDTH, _field(plot) / whole))
+    axes.set_axisbelow(True)
+    handles = _bars(plot, axes) if plot.of_bars else _lines(plot, axes)
+    if not plot.of_bars:
+        unit = shortened(printable(plot.y.title), LONGEST_TITLE)
+        figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
+    if len(plot.series) > 1:
+        keys, place = [_key(each.name) for each in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
+
+
+def _labels(plot: Plot) -> list[str]:
+    """What is written at the left."""
+    if plot.of_bars:
+        return [shortened(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
+    values = [y for each in plot.series for _, y in joined(plot, each)]
+    return list(scale(plot.y, values).ticks.values())
+
+
+def _width(label: str) -> float:
+    """Inches of a label as it stands beside an axis."""
+    from matplotlib.font_manager import FontProperties  # noqa: PLC0415 - extra "plots"
+    from matplotlib.textpath import TextPath  # noqa: PLC0415
+
+    font = FontProperties(family=SETTINGS["font.family"], size=SETTINGS["font.size"])
+    width: float = TextPath((0, 0), label, prop=font).get_extents().width if label.strip() else 0.0
+    return width / 72
+
+
+def _key(name: str) -> str:
+    """A blank in front: matplotlib leaves out names that begin with an underscore."""
+    return " " + shortened(printable(name), KEY)
+
+
+def _lines(plot: Plot, axes: Axes) -> list[Any]:
+    lines = [joined(plot, each) for each in plot.series]
+    x, y = (scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y)))
+    axes.set_xticks(list(x.ticks), list(x.ticks.values()))
+    axes.set_yticks(list(y.ticks), list(y.ticks.values()))
+    axes.set_xlim(x.least, x.greatest)
+    axes.set_ylim(y.least, y.greatest)
+    axes.set_xlabel(shortened(printable(plot.x.title), AXIS))
+    axes.grid(axis="y", color=LINE, linewidth=0.6)
+    return [
+        axes.plot(*_placed(line, x, y), color=COLORS[i % LOOKS], linestyle=DASHES[i % LOOKS], clip_on=False)[0]
+        for i, line in enumerate(lines)
+    ]
+
+
+def _placed(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[list[float], list[float]]:
+    return [x.at(a) for a, _ in line], [y.at(b) for _, b in line]
+
+
+def _bars(plot: Plot, axes: Axes) -> list[Any]:
+    stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
+    thick = 0.72 if stacked else 0.84 / len(plot.series)
+    starts, handles = [0.0 for _ in rows], []
+    for i, each in enumerate(plot.series):
+        amounts = [max(amount, 0.0) for _, amount in each.points]
+        at = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]
+        handles.append(axes.barh(at, amounts, thick, starts if stacked else 0, color=COLORS[min(i, len(COLORS) - 1)]))
+        if stacked:
+            starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
+        else:
+            _numbers(axes, amounts, at, [amount for _, amount in each.points])
+    if stacked:
+        _numbers(axes, starts, [float(row) for row in rows], totals(plot))
+    names = _labels(plot)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params("y", length=0)
+    x = scale(plot.y, [0.0, *(end for end in starts), *(y for each in plot.series for _, y in each.points)])
+    axes.set_xticks(list(x.ticks), list(x.ticks.values()))
+    axes.set_xlim(0, x.greatest * 1.06)
+    axes.set_xlabel(shortened(printable(plot.y.title), AXIS))
+    axes.grid(axis="x", color=LINE, linewidth=0.6)
+    return handles
+
+
+def _numbers(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
+    """What bars come to, behind them."""
+    for end, y, amount in zip(ends, at, amounts, strict=True):
+        axes.annotate(
+            number(amount), (end, y), (4, 0), textcoords="offset points", va="center", fontsize=8, annotation_clip=False
+        )

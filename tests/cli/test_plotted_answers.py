@@ -1,0 +1,114 @@
+"""-o svg and png of the plots alone, and --plot beneath the tables: by every command that has plots, by no other."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from conftest import Run
+
+from kschedctl.cli.main import COMMANDS, main
+
+WEB = "tests/lint/charts/web-app.yaml"
+PLOTTED = {
+    "explain": ["explain", "shop/web-6d4cf56db6-h8s2k", "--demo"],
+    "simulate": ["simulate", "-f", WEB, "--demo"],
+    "capacity": ["capacity", "-f", WEB, "--demo"],
+    "drain": ["drain", "general-a1", "--demo"],
+    "failures": ["failures", "--demo"],
+    "whatif": ["whatif", '{"steps": [{"drain": {"nodes": ["general-a1"]}}]}', "--demo"],
+    "races": ["races", "--nodes", "100", "--nodes", "1000", "--rate", "10", "--duration", "60s"],
+}
+FITS = pytest.mark.parametrize("name", PLOTTED)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@FITS
+def test_the_plots_of_a_command_are_a_picture(run: Run, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    code, out, _ = run(*PLOTTED[name], "-o", "svg")
+    root = ElementTree.fromstring(out)
+    assert root.tag == f"{SVG}svg"
+    assert (root.findtext(f"{SVG}title") or "").strip()
+    assert code == run(*PLOTTED[name], "-o", "json").code
+    assert run(*PLOTTED[name], "-o", "svg").out == out
+
+
+def test_a_png_goes_through_a_pipe_as_it_is() -> None:
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, "-m", "kschedctl", *PLOTTED["drain"], "-o", "png"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.stdout[:8], done.stdout[-8:-4], done.stderr) == (b"\x89PNG\r\n\x1a\n", b"IEND", b"")
+
+
+@FITS
+def test_plots_stand_beneath_the_tables_in_80_columns(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    tables, plotted = run(*PLOTTED[name]).out.splitlines(), run(*PLOTTED[name], "--plot").out.splitlines()
+    assert len(plotted) > len(tables)
+    assert [line for line in tables if line not in plotted] == []
+    assert max(len(line) for line in plotted if not line.startswith("  kschedctl ")) <= 80
+    assert "\x1b" not in "".join(plotted)
+
+
+def test_colours_are_for_those_who_want_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    coloured = run(*PLOTTED["failures"], "--plot", "--color", "always").out
+    assert re.search("\x1b\\[36m█+\x1b\\[0m", coloured)
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == run(*PLOTTED["failures"], "--plot").out
+
+
+def test_what_knows_ascii_alone_gets_the_plots_in_it() -> None:
+    command = [sys.executable, "-m", "kschedctl", *PLOTTED["races"], "--plot"]
+    done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, text=True, check=False)
+    plot = done.stdout.partition("% of pods:")[2].partition("Simulated")[0]
+    assert re.search(r"\d\|.*o{2}", plot)
+    assert "\\u" not in plot
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {*PLOTTED, "audit", "latency", "packing", "sampling"}))
+def test_other_commands_have_none(run: Run, name: str, form: str) -> None:
+    code, out, err = run(
+        *{"snapshot": ("snapshot", "show", "x"), "config": ("config", "view")}.get(name, (name,)), "-o", form
+    )
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "--plot" not in run(name, "--help").out
+
+
+@pytest.mark.parametrize("options", [["shop/recommend-7959c8d6b4-c8w5r"], ["-A"]])
+def test_an_answer_without_plots_says_so(run: Run, options: list[str]) -> None:
+    pytest.importorskip("matplotlib")
+    code, out, err = run("explain", *options, "--demo", "-o", "svg")
+    assert (code, out) == (2, "")
+    assert err == "error: -o svg draws plots, and this answer has none (-o html has everything)\n"
+
+
+def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*options: str) -> str:
+        code, out, err = run("drain", "n1", "--snapshot", "/nowhere.ksnap", *options)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        return err
+
+    assert "--plot draws beneath tables" in refused("--plot", "-o", "json")
+    assert "--plot draws beneath tables" in refused("--plot", "-o", "svg")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "-o png needs matplotlib, which is not installed (pip install 'kschedctl[plots]')" in refused("-o", "png")
+    monkeypatch.setitem(sys.modules, "plotext", None)
+    assert "--plot needs plotext, which is not installed (pip install 'kschedctl[plots]')" in refused("--plot")
+
+
+def test_a_terminal_is_not_given_a_png(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main([*PLOTTED["drain"], "-o", "png"]) == 2
+    assert capsys.readouterr() == ("", "error: -o png is no text for a terminal (write it to a file: > plot.png)\n")
+
+
+def test_a_picture_is_not_watched(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    code, out, err = run("explain", "web", "--watch", "-o", "svg")
+    assert (code, out, err) == (2, "", "error: --watch: -o svg is a picture of one moment\n")

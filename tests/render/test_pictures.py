@@ -1,0 +1,166 @@
+"""Plots as pictures: SVG that is XML, PNG that is PNG, the same bytes every time, whatever names stand in them."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from msgspec.structs import replace
+from reports import HOSTILE, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
+
+from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, bars
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.answers import Answers, ClusterAnswer
+from kschedctl.reports.document import Document
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed, so no picture was drawn: pip install '.[test]'")
+from kschedctl.render.plots import pictures
+
+SVG = "{http://www.w3.org/2000/svg}"
+CURVE = Plot("Lost", Axis("nodes"), Axis("%"), (Series("a", ((1, 2), (3, 4))), Series("b", ((1, 0), (3, 1)))))
+STEPS = Plot("Room", Axis("pods"), Axis("nodes"), (Series("n", ((0, 7), (9, 0))),), PlotKind.STEPS)
+BARS = bars("Pods", ("zone", "pods"), {"a": {"before": 1, "after": 2}, "b": {"before": 3, "after": 0}}, 2)
+STACKS = bars("Scores", ("node", "points"), {f"n{i}": {"Fit": i + 1, "Spread": 9} for i in range(20)}, 5000, True)
+ALL = (CURVE, STEPS, *BARS, *STACKS)
+
+
+def picture(document: Document, form: str = "svg") -> str | bytes:
+    return RENDERERS[form](document, Style())
+
+
+def texts(drawn: str | bytes) -> list[str]:
+    """What is written in an SVG; it is XML."""
+    assert isinstance(drawn, str)
+    return ["".join(each.itertext()).strip() for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+
+
+def test_an_svg_has_its_texts_as_text() -> None:
+    written = texts(pictures.svg(ALL))
+
+    assert [title for title in ("Lost", "Room", "Pods", "Scores") if title in written] == [plot.title for plot in ALL]
+    assert {"nodes", "%", "a", "b", "before", "after", "Fit", "Spread", "n0", "n19", "and 4,980 more"} <= set(written)
+    assert "n20" not in written
+
+
+def test_who_cannot_see_it_is_told() -> None:
+    root = ElementTree.fromstring(pictures.svg((CURVE,)))
+    title, told = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+
+    assert (title is not None and title.text) == "Lost"
+    assert (told is not None and told.text) == "% over nodes: a from 2 at 1 to 4 at 3; b from 0 at 1 to 1 at 3"
+    assert (root.get("role"), root.get("aria-labelledby")) == ("img", "title desc")
+    assert [each.get("id") for each in (title, told) if each is not None] == ["title", "desc"]
+
+
+def test_an_svg_loads_nothing_and_tells_no_time() -> None:
+    drawn = pictures.svg(ALL)
+
+    assert not any(word in drawn for word in ("<script", "<image", "<!DOCTYPE", "<metadata", "dc:date"))
+    links = [value for each in ElementTree.fromstring(drawn).iter() for key, value in each.items() if "href" in key]
+    assert all(link.startswith("#") for link in links)
+
+
+@pytest.mark.parametrize("plots", [(CURVE,), BARS, ALL], ids=["curve", "bars", "all"])
+def test_a_png_is_as_high_as_what_is_in_it(plots: tuple[Plot, ...]) -> None:
+    drawn = pictures.png(plots)
+
+    assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", drawn[16:24])
+    assert width == 9 * 144
+    assert height == pytest.approx(144 * sum(map(pictures.height, plots)), abs=1)
+
+
+AGAIN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "tests/render")
+from test_pictures import ALL, pictures
+Path(sys.argv[1]).write_bytes(pictures.svg(ALL).encode() + pictures.png(ALL))
+"""
+
+
+def test_the_same_plots_are_the_same_bytes(tmp_path: Path) -> None:
+    """In another process, with other settings of matplotlib in its folder, too."""
+    (tmp_path / "matplotlibrc").write_text("font.size: 30\naxes.facecolor: red\nsvg.hashsalt: other\n")
+    environment = {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7", "HOME": str(tmp_path), "PATH": "/usr/bin"}
+    command = [sys.executable, "-c", AGAIN, str(tmp_path / "again")]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    here = pictures.svg(ALL).encode() + pictures.png(ALL)
+    assert (tmp_path / "again").read_bytes() == here
+
+
+NAMES = [
+    HOSTILE,
+    "$\\frac{1}{$",
+    "$x^2$",
+    "</text><script>alert(1)</script>",
+    "<![CDATA[ ]]> & &amp; \"'",
+    "_hidden",
+    "\x00\x08\ud800\ufffe",
+    "節点\U0001f680",
+    "x" * 50_000,
+    "",
+    " ",
+    "a\nb",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_names_are_text_and_nothing_else(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = Plot(name, Axis(name), Axis(name), (Series(name, ((1, 2), (3, 4))), Series("b", ((1, 2), (2, 2)))))
+    plots = (lines, *bars(name, (name, name), {name: {name: 1, "b": 2}}, 3))
+
+    written = texts(pictures.svg(plots))
+
+    assert pictures.png(plots).startswith(b"\x89PNG")
+    if name.isprintable() and 0 < len(name.strip()) < 40:
+        assert written.count(name) >= 7, "titles, axes, keys and the place"
+    assert all(text.isprintable() for text in written)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_reports_with_plots_are_pictures(form: str) -> None:
+    for document in (SCHEDULABLE, HOSTILE_REPORT):
+        assert picture(document, form)
+
+
+def test_scores_are_of_the_pod() -> None:
+    written = texts(picture(SCHEDULABLE))
+    assert "Scores by plugin of 3 of 3 feasible nodes for shop/web" in written
+    assert {"n1", "n2", "n3", "350", "310", "NodeResourcesFit", "TaintToleration"} <= set(written)
+
+
+def test_several_clusters_have_their_plots_beneath_each_other() -> None:
+    answers = tuple(ClusterAnswer(name, True, replace(SCHEDULABLE, pod="a/b")) for name in ("east.ksnap", "west.ksnap"))
+    titles = [text for text in texts(picture(Answers(answers, 2))) if "Scores" in text]
+    assert [title.split(":")[0] for title in titles] == ["east.ksnap", "west.ksnap"]
+
+
+def test_of_very_many_plots_not_all_are_drawn() -> None:
+    written = texts(pictures.svg((STEPS,) * 500))
+    assert written.count("Room") == 12
+    assert "… 488 more plots are not drawn" in written
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+@pytest.mark.parametrize("document", [PENDING, UNSCHEDULABLE], ids=["pending", "unschedulable"])
+def test_what_has_no_plots_is_refused(document: Document, form: str) -> None:
+    with pytest.raises(UsageError, match=f"-o {form} draws plots, and this answer has none"):
+        picture(document, form)
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_without_the_library_it_says_how_to_get_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match=rf"-o {form} needs matplotlib.*pip install 'kschedctl\[plots\]'"):
+        picture(SCHEDULABLE, form)
