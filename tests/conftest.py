@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+pytest_plugins = ["opened_reports"]
+
 settings.register_profile("suite", deadline=None, max_examples=200, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=5000)
 settings.load_profile("suite")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
+from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -36,12 +37,19 @@ class PendingGroup(Document, frozen=True):
     members: tuple[PendingPod, ...] = ()
 
 
+class ExplainedPods(Document, frozen=True):
+    """Pods alike in all that scheduling reads, and what is said of the first of them, single nodes included."""
+
+    pods: tuple[str, ...]
+    explanation: Explanation
+
+
 class PendingPods(Document, frozen=True):
     """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
     pending outside of it, where none is in it.
 
     ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
-    that decide one.
+    that decide one. ``explained``: some in full, where that was asked for.
     """
 
     scope: str
@@ -53,5 +61,6 @@ class PendingPods(Document, frozen=True):
     upstream_faults: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    explained: tuple[ExplainedPods, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"

@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import FINE
-from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
+from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.ages import age
@@ -17,13 +17,14 @@ from kschedctl.studies.unknown import VERDICT, together
 from kschedctl.studies.why.headline import shared_cause
 
 
-def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str = "") -> PendingPods:
+def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str = "", in_full: int = 0) -> PendingPods:
     """The pods by their dominant cause, those that do not schedule first.
 
     ``scope`` says where was looked; ``now``: the RFC 3339 time at which ages are taken, empty for none.
+    ``in_full``: how many kinds of pods at most are explained to the single node, which takes most of the time.
     """
     pods = list(pods)
-    found = explain_all(scheduler, pods)
+    found = explain_all(scheduler, pods, in_full)
     not_replayed = dict.fromkeys(what for report in found.values() for what in report.not_replayed)
     faults = dict.fromkeys(f"{report.pod}: {what}" for report in found.values() for what in report.upstream_faults)
     nothing = _of_nothing(scheduler)
@@ -39,6 +40,7 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
         upstream_faults=tuple(faults),
         unknown=unknown,
         undecided=doubtful and not certain,
+        explained=_explained(found)[:in_full],
     )
 
 
@@ -48,8 +50,19 @@ def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanation]:
-    """Explanation by ``namespace/name``; pods alike in all that scheduling reads share one, as a Deployment's are."""
+def _explained(found: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
+    """The explanations with the pods that share them, in the order in which they were made."""
+    alike: dict[int, list[str]] = {}
+    for key, report in found.items():
+        alike.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), found[keys[0]]) for keys in alike.values())
+
+
+def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
+    """Explanation by ``namespace/name``; pods alike in all that scheduling reads share one, as a Deployment's are.
+
+    The first ``in_full`` of them have single nodes.
+    """
     columns = scheduler.view.pods
     asked = scheduler.call_extender is not None and bool(scheduler.extenders)
     shared: dict[tuple[int, str, str], Explanation] = {}
@@ -58,7 +71,7 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod]) -> dict[str, Explanat
         own = pod.key if asked else ""  # to extenders no two pods are alike
         alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
         if alike not in shared:
-            shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod), nodes=False))
+            shared[alike] = as_events(explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(shared) < in_full))
         found[pod.key] = shared[alike]
     return found
 

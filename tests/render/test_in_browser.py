@@ -2,70 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
+from opened_reports import Opens
+from playwright.sync_api import expect
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedies import Remedies, Remedy
 from kschedctl.reports.simulation import PodCount, SimulationReport
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-Opens = Callable[..., Any]
 ALL = pytest.mark.parametrize(
     "document",
     [UNSCHEDULABLE, SCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING],
     ids=["unschedulable", "schedulable", "pending", "hostile", "hostile-pending"],
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine, so no report was opened: apt-get install chromium")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not without Chromium
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def complaints() -> list[str]:
-    """What the browser complained of, and what it would have fetched besides the file."""
-    return []
-
-
-@pytest.fixture
-def opened(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Callable[..., Any]]:
-    """Opens a document as HTML. In the end there are no complaints."""
-    contexts = []
-
-    def opens(document: Document, **settings: Any) -> Any:
-        file = tmp_path / "report.html"
-        file.write_text(RENDERERS["html"](document, Style()), "utf-8")
-        contexts.append(chromium.new_context(**settings))
-        page = contexts[-1].new_page()
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda asked: asked.url == file.as_uri() or complaints.append(asked.url[:100]))
-        page.goto(file.as_uri())
-        return page
-
-    yield opens
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 def many(nodes: int) -> Explanation:
@@ -158,9 +115,9 @@ def test_only_what_is_open_is_laid_out(opened: Opens) -> None:
         "pool: tainted (1,666)",
     ]
     grid.get_by_role("button", name="pool: tainted").click()
-    assert rows.count() == 3 + 50 + 1
+    expect(rows).to_have_count(3 + 50 + 1)
     grid.get_by_role("button", name="Show 200 more").click()
-    assert rows.count() == 3 + 250 + 1
+    expect(rows).to_have_count(3 + 250 + 1)
     assert grid.get_by_role("status").inner_text() == "5,000 rows"
 
 

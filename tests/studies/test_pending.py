@@ -33,3 +33,14 @@ def test_groups_by_cause_and_what_was_left_out_once() -> None:
     assert report.groups[0].cause == "Insufficient cpu"
     assert report.not_replayed == ("extender https://x.example",)
     assert report.scope == "in the test"
+
+
+def test_in_full_are_as_many_kinds_of_pods_as_were_asked_for() -> None:
+    documents = [NODE, pod("large", "3"), pod("larger", "4"), pod("twin", "3")]
+    cluster = kschedctl.Cluster.from_objects(documents)
+    twins, other = ("shop/large", "shop/twin"), ("shop/larger",)
+    for limit, expected in ((0, []), (1, [twins]), (9, [twins, other])):
+        report = pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test", in_full=limit)
+        assert [each.pods for each in report.explained] == expected
+        assert all([node.name for node in each.explanation.nodes] == ["n1"] for each in report.explained)
+        assert [group.pods for group in report.groups] == [("shop/large", "shop/larger", "shop/twin")]

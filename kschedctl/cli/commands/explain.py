@@ -17,7 +17,7 @@ from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.sampled import Sampled
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, time_of
@@ -46,6 +46,9 @@ EXAMPLES = (
     "kschedctl explain web --call-extenders --record-extenders said.json",
     "kschedctl explain web --snapshot x.ksnap --extender-answers said.json",
 )
+
+MATRICES = 100
+"""Kinds of pods of which a file for the browser has every node."""
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +90,8 @@ def explain(
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     with extending.calling() as call_extender:
-        started, more = sampled.sampled_from(), extending.arguments()
-        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, started, more)
+        started, more, kinds = sampled.sampled_from(), extending.arguments(), in_full(view)
+        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, started, more, kinds)
         return _ask(question, view, watch)
 
 
@@ -115,6 +118,7 @@ class _Question:
     call_extender: CallExtender | None
     sampled: SampledFrom | None
     more: Sequence[str] = ()
+    in_full: int = 0
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
@@ -153,7 +157,7 @@ class _Question:
 
     def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(inquiry.scheduler, self.source, scope)
+        report = summary(inquiry.scheduler, self.source, scope, self.in_full)
         others = subjects.without_pods(inquiry, scope)
         if others and report.groups:
             log.warning(
@@ -199,10 +203,15 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
 
 
-def summary(scheduler: Scheduler, source: Source, scope: Scope) -> PendingPods:
+def in_full(view: Output) -> int:
+    """How many kinds of pods a summary explains to the single node: where somebody can look at that."""
+    return MATRICES if view.output.name == "html" else 0
+
+
+def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """All pending pods of the scope, grouped by cause."""
     cluster = scheduler.cluster
     waiting = found_pods.pending(cluster, scope)
-    report = pending_pods(scheduler, waiting, found_pods.describe(scope), time_of(cluster, source))
+    report = pending_pods(scheduler, waiting, found_pods.describe(scope), time_of(cluster, source), in_full)
     elsewhere = 0 if waiting else len(found_pods.pending(cluster, Scope(all_namespaces=True)))
     return altered(report, elsewhere=elsewhere)

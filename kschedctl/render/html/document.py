@@ -22,6 +22,7 @@ from kschedctl.render.page import Page, Style
 from kschedctl.render.printable import printable
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
+from kschedctl.reports.explanations import Explanations
 
 WIDTH = 200
 """Columns for which the page is made: no column of a table is left out, and none is put beneath another."""
@@ -44,8 +45,8 @@ def show(document: Document, page: Page) -> str:
 
 
 def style_of(document: Document, style: Style) -> Style:
-    """With all rows, which are not laid out before they are looked at; of an Explanation the matrix has them."""
-    wide = not isinstance(document, Explanation)
+    """With all rows, which are not laid out before they are looked at; all nodes are in the matrix of a pod."""
+    wide = not isinstance(document, Explanation | Explanations)
     return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True)
 
 

@@ -2,6 +2,7 @@
 // Every text reaches the page by textContent: what a cluster says is never markup.
 (() => {
   const STEP = 200; // rows more, each time that they are asked for
+  const AT_ONCE = 20; // rows that are laid out in a turn
   const SHORT = 60; // characters of a name that is not broken
   const TURN = 8; // milliseconds of work before the page gets its turn
   const english = (count) => count.toLocaleString("en");
@@ -63,7 +64,6 @@
   const grid = (place, data) => {
     const [tools, body, status] = [".tools", "tbody", ".status"].map((part) => place.querySelector(part));
     const heads = [...place.querySelectorAll("thead tr > *")];
-    const order = data.rows.map((_, i) => i);
     const ranked = new Map();
     const rank = (column) => {
       if (!ranked.has(column)) ranked.set(column, ranks(data.rows, column, data.columns[column][1]));
@@ -72,12 +72,12 @@
     const most = new Map(data.bars.map((column) => [column, Math.max(...rank(column), 1)]));
     const open = new Set();
     let [texts, wanted, sorted, falling, folded, limit] = [null, [], -1, false, data.grouped >= 0, data.shown];
+    let [order, laid] = [data.rows.map((_, i) => i), 0];
 
     const matching = () => (wanted.length ? order.filter((i) => wanted.every((word) => texts[i].includes(word))) : order);
-    const inOrder = (rows) => {
-      if (sorted < 0) return rows;
+    const arrange = () => {
       const [places, way] = [rank(sorted), falling ? -1 : 1];
-      return [...rows].sort((a, b) => (places[a] === places[b] ? a - b : places[a] < places[b] ? -way : way));
+      order.sort((a, b) => (places[a] === places[b] ? a - b : places[a] < places[b] ? -way : way));
     };
 
     const cell = (content, column) => {
@@ -96,20 +96,20 @@
     const across = (button, look) =>
       element("tr", { class: look, role: "row" }, element("td", { colspan: data.columns.length, role: "cell" }, button));
 
+    // Rows are made when their turn comes.
     const lines = (rows) => {
-      const made = rows.slice(0, limit).map(line);
-      if (rows.length > limit) {
-        const more = element("button", { type: "button" }, `Show ${english(Math.min(STEP, rows.length - limit))} more`);
-        more.addEventListener("click", () => {
-          const next = [...body.querySelectorAll("tr")].indexOf(more.closest("tr"));
-          limit += STEP;
-          lay();
-          body.children[next]?.querySelector("td")?.setAttribute("tabindex", "-1");
-          body.children[next]?.querySelector("td")?.focus();
-        });
-        made.push(across(more, false));
-      }
+      const made = rows.slice(0, limit).map((i) => () => line(i));
+      if (rows.length > limit) made.push(() => moreThan(rows));
       return made;
+    };
+    const moreThan = (rows) => {
+      const button = element("button", { type: "button" }, `Show ${english(Math.min(STEP, rows.length - limit))} more`);
+      button.addEventListener("click", () => {
+        const next = [...body.children].indexOf(button.closest("tr"));
+        limit += STEP;
+        lay(() => body.children[next]?.querySelector("td:not(.grouping)"));
+      });
+      return across(button, false);
     };
 
     const groups = (rows) => {
@@ -121,22 +121,41 @@
       }
       return [...found].sort((a, b) => b[1].length - a[1].length).flatMap(([key, members]) => {
         const isOpen = open.has(key);
-        const button = element("button", { type: "button", "aria-expanded": String(isOpen) }, `${key || "—"} (${english(members.length)})`);
-        button.addEventListener("click", () => {
-          open[isOpen ? "delete" : "add"](key);
-          lay();
-          [...body.querySelectorAll(".group button")].find((each) => each.dataset.key === key)?.focus();
-        });
-        button.dataset.key = key;
-        const head = across(button, "group");
+        const head = () => {
+          const button = element("button", { type: "button", "aria-expanded": String(isOpen) }, `${key || "—"} (${english(members.length)})`);
+          button.addEventListener("click", () => {
+            open[isOpen ? "delete" : "add"](key);
+            lay(() => [...body.querySelectorAll(".group button")].find((each) => each.dataset.key === key));
+          });
+          button.dataset.key = key;
+          return across(button, "group");
+        };
         return isOpen ? [head, ...lines(members)] : [head];
       });
     };
 
-    const lay = () => {
+    // The first rows are there at once, the others in turns, unless all are laid out anew meanwhile.
+    const fill = async (rows, focused) => {
+      const mine = ++laid;
+      let keep = focused;
+      for (let from = 0; from === 0 || from < rows.length; from += AT_ONCE) {
+        if (from) await turn();
+        if (mine !== laid) return;
+        if (!from) body.replaceChildren();
+        body.append(...rows.slice(from, from + AT_ONCE).map((make) => make()));
+        const found = keep?.();
+        if (found) {
+          if (found.localName === "td") found.setAttribute("tabindex", "-1");
+          found.focus();
+          keep = null;
+        }
+      }
+    };
+
+    const lay = (focused) => {
       place.classList.toggle("folded", folded);
-      const rows = inOrder(matching());
-      body.replaceChildren(...(folded ? groups(rows) : lines(rows)));
+      const rows = matching();
+      fill(folded ? groups(rows) : lines(rows), focused);
       const all = english(data.rows.length);
       const told = rows.length < data.rows.length ? `${english(rows.length)} of ${all} rows` : rows.length > 10 ? `${all} rows` : "";
       if (status.textContent !== told) status.textContent = told;
@@ -148,6 +167,7 @@
       const button = element("button", { type: "button" }, ...head.childNodes);
       button.addEventListener("click", () => {
         [falling, sorted] = [sorted === c ? !falling : data.columns[c][1], c];
+        arrange();
         lay();
       });
       head.replaceChildren(button);
@@ -185,6 +205,35 @@
     else if (data.rows.length > 10) status.textContent = `${english(data.rows.length)} rows`;
   };
 
+  // What matrix.py packs: JSON in gzip in base64.
+  const unpacked = (script) => {
+    const bytes = Uint8Array.from(atob(script.textContent), (each) => each.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  };
+
+  // Rows of cells, from the distinct cells of each column; names and zones are those of the nodes.
+  const rowsOf = ({ at, cells }, nodes) => {
+    const [group, ...others] = cells.map(([distinct, of]) => {
+      const made = distinct.map((cell) => (typeof cell === "string" ? cell : [cell]));
+      return of.map((i) => made[i]);
+    });
+    return at.map((node, row) => [group[row], ...nodes[node], ...others.map((column) => column[row])]);
+  };
+
+  const matrices = (place) => {
+    let nodes = null;
+    for (const matrix of place.querySelectorAll("details")) {
+      matrix.addEventListener("toggle", async () => {
+        const [waiting, table] = [matrix.querySelector(".waiting"), matrix.querySelector(".grid")];
+        nodes ??= unpacked(place.querySelector("[data-nodes]"));
+        const data = await unpacked(matrix.querySelector("script"));
+        grid(table, { ...data, rows: rowsOf(data, await nodes) });
+        table.hidden = false;
+        waiting.remove();
+      }, { once: true });
+    }
+  };
+
   const copied = async (text, from) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -200,6 +249,7 @@
   };
 
   for (const place of document.querySelectorAll("[data-grid]")) grid(place, JSON.parse(place.querySelector("script").textContent));
+  for (const place of document.querySelectorAll("[data-matrices]")) matrices(place);
   for (const button of document.querySelectorAll("button.copy")) {
     const source = button.previousElementSibling;
     button.hidden = false;

@@ -39,15 +39,23 @@ class Words:
     text: str
     tone: str
 
+    def data(self) -> str | list[str]:
+        """For the script: a text, or [text, tone]."""
+        return self.text if self.tone == "plain" else [self.text, self.tone]
+
+
+GridColumn = tuple[str, bool, bool]
+"""Its name, whether it has numbers, whether it is better left in one piece."""
+
 
 @dataclass(frozen=True)
 class Grid:
-    """``columns``: name, whether numbers, whether better left in one piece; ``rows``: cells of one line or more.
+    """``rows``: cells of one line or more.
 
     ``grouped``: the column by whose values rows are folded away, or -1. ``bars``: columns that are drawn, too.
     """
 
-    columns: tuple[tuple[str, bool, bool], ...]
+    columns: tuple[GridColumn, ...]
     rows: tuple[tuple[tuple[Words, ...], ...], ...]
     note: str = ""
     grouped: int = -1

@@ -11,6 +11,8 @@ from kschedctl.reports.document import Document
 
 WIDGETS: Mapping[str, str] = {
     "Explanation": "explanation:explanation_widgets",
+    "Explanations": "explanation:explanations_widgets",
+    "PendingPods": "explanation:pending_widgets",
 }
 """The kind of a document -> the module and function that make its widgets."""
 

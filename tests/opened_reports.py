@@ -1,0 +1,67 @@
+"""Fixtures that open reports in the Chromium of the machine; without one the tests are skipped, and say so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.document import Document
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+Opens = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine, so no report was opened: apt-get install chromium")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not without Chromium
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the browser complained of, and what it would have fetched besides the file."""
+    return []
+
+
+@pytest.fixture
+def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Opens]:
+    """Opens the text of a report. In the end there are no complaints."""
+    contexts = []
+
+    def opens(text: str, **settings: Any) -> Any:
+        file = tmp_path / "report.html"
+        file.write_text(text, "utf-8")
+        contexts.append(chromium.new_context(**settings))
+        page = contexts[-1].new_page()
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: asked.url == file.as_uri() or complaints.append(asked.url[:100]))
+        page.goto(file.as_uri())
+        return page
+
+    yield opens
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def opened(opened_file: Opens) -> Opens:
+    """Opens a document as HTML."""
+
+    def opens(document: Document, **settings: Any) -> Any:
+        return opened_file(RENDERERS["html"](document, Style()), **settings)
+
+    return opens

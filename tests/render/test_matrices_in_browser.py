@@ -1,0 +1,139 @@
+"""The nodes of many pods in one file: unpacked when somebody looks at them, and the same as in the report."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
+from opened_reports import Opens
+from playwright.sync_api import expect
+from reports import HOSTILE, PENDING, UNSCHEDULABLE
+
+from kschedctl.render.html import matrix
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.explanation import Explanation, NodeReport, Refusal
+from kschedctl.reports.explanations import Explanations
+from kschedctl.reports.pending import ExplainedPods, PendingGroup, PendingPods
+
+TITLE = "Nodes and plugins, for each pod"
+
+
+def explanation(pod: str, nodes: int, seed: int) -> Explanation:
+    """Some nodes fit with scores of their own, the others lack cpu of their own."""
+    chance = random.Random(seed)
+    found, scores = [], {}
+    for i in range(nodes):
+        name = f"n{i:04}"
+        if chance.random() < 0.5:
+            scores[name] = chance.randrange(1000)
+            found.append(NodeReport(name, f"z{i % 3}", f"pool-{i % 4}", True, (), scores[name]))
+        else:
+            fact = f"cpu: {seed + 2} requested, {chance.randrange(1000)}m free of 4"
+            short = Refusal("NodeResourcesFit", "Insufficient cpu", fact)
+            found.append(NodeReport(name, f"z{i % 3}", f"pool-{i % 4}", False, (short,)))
+    chance.shuffle(found)
+    best = tuple(name for name, score in scores.items() if score == max(scores.values()))
+    return Explanation(
+        pod, "Schedulable", f"pod of seed {seed}", nodes=tuple(found), weighted={"ImageLocality": scores},
+        total=scores, best=best,
+    )  # fmt: skip
+
+
+def cells(page: Any, pod: str, nodes: int) -> list[list[str]]:
+    """All rows of a pod's matrix, opened by hand and laid out one beneath the other."""
+    details = page.get_by_role("region", name=TITLE).locator("details", has_text=pod)
+    details.locator("summary").click()
+    details.get_by_role("checkbox").uncheck()
+    rows = details.locator("tbody tr")
+    expect(rows).to_have_count(nodes)
+    return [[cell.inner_text() for cell in row.get_by_role("cell").all()[1:]] for row in rows.all()]
+
+
+def test_each_pod_has_its_matrix_and_it_says_what_the_report_says(opened: Opens) -> None:
+    reports = (explanation("a/x", 40, 1), explanation("a/y", 40, 2))
+    page = opened(Explanations(reports))
+    for report in reports:
+        shown = {row[0]: row[1:] for row in cells(page, report.pod, 40)}
+        assert len(shown) == 40
+        for node in report.nodes:
+            star = "★ " if node.name in report.best else ""
+            score = [f"{star}{node.total}", "", f"{node.total}"] if node.feasible else ["", "refuses", ""]
+            why = "".join(refusal.fact for refusal in node.refusals)
+            columns = score if node.feasible else ["", "refuses", ""]
+            assert shown[node.name] == [node.zone, why, *columns], node.name
+
+
+def test_nothing_is_unpacked_before_it_is_opened(opened: Opens) -> None:
+    page = opened(Explanations((explanation("a/x", 40, 1),)))
+    assert page.locator("details table").is_hidden()
+    assert page.locator("details tbody tr").count() == 0
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="pool-0: fits").wait_for()
+
+
+def test_pods_alike_have_one_matrix(opened: Opens) -> None:
+    same = explanation("a/x", 5, 1)
+    other = replace(same, headline="another answer")
+    page = opened(Explanations((same, replace(same, pod="a/y"), replace(same, pod="a/z"), other)))
+    assert page.locator("summary").all_inner_texts() == [
+        "a/x and 2 more alike Schedulable pod of seed 1",
+        "a/x Schedulable another answer",
+    ]
+
+
+def pending(explained: tuple[ExplainedPods, ...], more: int) -> PendingPods:
+    pods = tuple(pod for each in explained for pod in each.pods) + tuple(f"b/{i}" for i in range(more))
+    return replace(PENDING, groups=(PendingGroup("Unschedulable", "cpu", None, pods),), explained=explained)
+
+
+def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens) -> None:
+    explained = ExplainedPods(("a/x", "a/y"), explanation("a/x", 5, 1))
+    page = opened(pending((explained,), 3))
+    assert page.locator("summary").all_inner_texts() == ["a/x and 1 more alike Schedulable pod of seed 1"]
+    assert page.get_by_text("Not in this file, lest it grow too big: the nodes of 3 more pods.").count() == 1
+    page = opened(pending((explained,), 0))
+    assert page.get_by_text("Not in this file").count() == 0
+
+
+def test_what_would_make_the_file_too_big_is_left_out_and_counted(monkeypatch: Any, opened: Opens) -> None:
+    reports = tuple(explanation(f"a/{i}", 200, i) for i in range(4))
+    sizes = [len(each) for each in opened(Explanations(reports)).locator("details script").all_text_contents()]
+    monkeypatch.setattr(matrix, "MOST", sum(sizes[:2]) + min(sizes) // 2)
+    page = opened(Explanations(reports))
+    assert page.locator("summary").count() == 2
+    assert page.get_by_text("the nodes of 2 more pods").count() == 1
+
+
+def test_a_hundred_pods_on_5000_nodes_are_less_than_8_mb_and_open_within_2_s(opened_file: Opens) -> None:
+    explained = tuple(ExplainedPods((f"a/{i}",), explanation(f"a/{i}", 5000, i)) for i in range(20))
+    text = RENDERERS["html"](pending(explained, 0), Style())
+    assert 5 * len(text.encode()) < 8_000_000
+    page = opened_file(text)
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000
+    cells_of_one = page.locator("details").nth(7)
+    cells_of_one.locator("summary").click()
+    cells_of_one.get_by_label("Filter rows").press_sequentially("pool-3 n49", delay=60)
+    cells_of_one.get_by_role("status").get_by_text("25 of 5,000 rows").wait_for()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_open_matrix_can_be_read_by_screen_readers_and_does_not_widen_the_page(width: int, opened: Opens) -> None:
+    page = opened(Explanations((UNSCHEDULABLE, explanation("a/x", 40, 1))), viewport={"width": width, "height": 800})
+    cells(page, "a/x", 40)
+    assert [(each["id"], each["impact"]) for each in Axe().run(page).response["violations"]] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_names_in_matrices_are_text(opened: Opens) -> None:
+    name = "</script><img src=x onerror=\"document.title = 'hacked'\">" + HOSTILE
+    node = NodeReport(name, name, name, False, (Refusal(name, name, name),))
+    page = opened(Explanations((Explanation(name, "Unschedulable", name, nodes=(node,)),)))
+    [row] = cells(page, "onerror", 1)
+    assert page.locator("img").count() == 0
+    assert row[0].startswith("</script><img src=x onerror=")
+    assert row[0].endswith("nnew\\tline\\x07")
