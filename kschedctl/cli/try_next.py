@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable
-from typing import TypeVar
-
-from msgspec.structs import replace as altered
+from collections.abc import Callable, Iterable, Mapping
 
 from kschedctl.cli.asking import Asked
 from kschedctl.cli.options import Source
 from kschedctl.cli.program import command_line
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.render.page import Commands
+from kschedctl.reports.audit.packing import PackingSection
+from kschedctl.reports.audit.priorities import PrioritiesSection
 from kschedctl.reports.audit.section import Section
 from kschedctl.reports.drain import Drain
 from kschedctl.reports.failures import Failures
+from kschedctl.reports.findings import Finding
 from kschedctl.reports.pending import PendingPods
 
-OneSection = TypeVar("OneSection", bound=Section)
 STDIN = "-"
-_COMMAND = re.compile(r"\bkschedctl ([a-z]+) ")
 
 
 def again(
@@ -33,16 +30,51 @@ def again(
     return (command_line(command, *arguments, source.arguments(), options),)
 
 
-def about(source: Source, text: str) -> str:
-    """The text with its commands, as ``kschedctl explain shop/web``, about the same cluster."""
-    if STDIN in (*source.filename, *source.snapshot, source.config):
-        return text
-    return _COMMAND.sub(lambda found: f"{command_line(found[1], source.arguments())} ", text)
+ALL = ("-A",)
+HELPING: Mapping[str, tuple[str, ...]] = {
+    "audit-pending-error": ("explain",),
+    "audit-pending-gang": ("explain",),
+    "audit-pending-unschedulable": ("remedies",),
+    "audit-pending-gated": ("wakes",),
+    "audit-priorities-starving": ("explain",),
+    "audit-priorities-overtaken": ("remedies",),
+    "audit-packing-spare-nodes": ("drain",),
+    "audit-sampling-loses": ("sampling",),
+    "audit-sampling-wastes": ("sampling",),
+    "audit-latency-errors": ("explain", *ALL),
+    "audit-latency-refused": ("explain", *ALL),
+    "audit-latency-unschedulable-queue": ("wakes", *ALL),
+    "audit-latency-backoff-queue": ("wakes", *ALL),
+    "audit-latency-active-queue": ("sampling",),
+    "audit-latency-vain-preemption": ("priorities",),
+}
+"""A rule of an audit -> the command that tells more of what it found, or tries what helps."""
+OF_ALL = frozenset(("sampling", "priorities"))
+"""The commands that are about no single object."""
 
 
-def about_findings(source: Source, section: OneSection) -> OneSection:
-    """A section of an audit, with the commands that help with what was found about the same cluster."""
-    return altered(section, findings=tuple(altered(found, fix=about(source, found.fix)) for found in section.findings))
+def about_findings(source: Source, *sections: Section) -> Commands:
+    """The command that helps with each finding, by its fingerprint."""
+    commands = {}
+    for section in sections:
+        for found in section.findings:
+            command, *arguments = HELPING.get(found.rule, ("",))
+            object_ = () if arguments or command in OF_ALL else _object(found, section)
+            if command and (arguments or object_ or command in OF_ALL):
+                commands[found.fingerprint] = again(source, command, *object_, arguments)
+    return commands
+
+
+def _object(found: Finding, section: Section) -> tuple[str, ...]:
+    """The pod or node of a finding to look at; of a workload the pod that waits, of a pool the first node to go."""
+    kind, _, name = found.object.partition(" ")
+    if isinstance(section, PrioritiesSection):
+        names = [each.pods[0] for each in section.starving if each.workload == found.object]
+    elif isinstance(section, PackingSection):
+        names = [each.node for each in section.emptied if each.pool == (name if kind == "Pool" else "")]
+    else:
+        names = [name] if kind == "Pod" else []
+    return tuple(names[:1])
 
 
 def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, Drain | Failures], tuple[str, ...]]:

@@ -64,9 +64,9 @@ def test_how_long_a_pod_waits_that_fits_is_known_with_a_time_alone(run: Run, wri
     file = write(node("n1"), fits)
     assert run(*PENDING, file).code == 5
     young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
-    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 waiting for their turn")
+    assert (young.code, first_line(young.out)) == (0, "Sound: 1 pod pending: 1 whose turn is to come")
     assert (old.code, first_line(old.out)) == (1, "Unsound: pending (1 error)")
-    assert "for 12m" in old.out
+    assert "  12m  " in old.out
 
 
 @pytest.mark.parametrize("options", [["--section", "no-such"], ["--now", "yesterday"], ["--fail-on", "always"]])
@@ -100,10 +100,27 @@ def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -
 
 def test_commands_are_about_the_same_cluster(run: Run, write: Write) -> None:
     file = write(node("n1"), TOO_BIG)
+    command = f"remedies default/big -f {file}"
+    assert f"  kschedctl {command}" in run(*PENDING, file).out.splitlines()
+    assert run(*command.split()).code in (0, 1)
     (section,) = json.loads(run(*PENDING, file, "-o", "json").out)["sections"]
     (finding,) = section["findings"]
-    assert finding["fix"].startswith(f"kschedctl remedies -f {file} default/big names ")
-    assert run("remedies", "-f", file, "default/big").code in (0, 1)
+    assert file not in finding["fix"]
+
+
+def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
+    out = run("audit", "--demo").out
+    assert first_line(out) == "Unsound: pending, priorities, packing (16 warnings)"
+    assert "  9 warnings  pending     10 pods pending:" in out
+
+
+def test_what_to_do_is_told_once_for_what_is_alike(run: Run, write: Write) -> None:
+    file = write(node("n1", "1"), node("n2", "1", taints=[{"key": "k", "effect": "NoSchedule"}]), TOO_BIG)
+    other = pod("picky", "1")
+    other["spec"]["nodeSelector"] = {"no": "such"}
+    more = write(other, name="other.yaml")
+    out = run(*PENDING, file, "-f", more).out
+    assert (out.count("  warning  "), out.count("→ Make the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as altered
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.audit_times import AuditTimes
@@ -18,7 +17,6 @@ from kschedctl.cli.source import connection, load
 from kschedctl.cli.try_next import about_findings
 from kschedctl.cluster import OBSERVED
 from kschedctl.errors import UsageError
-from kschedctl.reports.audit.audit import Audit
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.audit.audit import NEEDED, SECTIONS
 from kschedctl.studies.audit.audit import audit as audited
@@ -65,12 +63,8 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        return shown.judged(_with_commands(audited(ground, section or ()), source))
-
-
-def _with_commands(report: Audit, source: Source) -> Audit:
-    """The commands that help with what was found can be typed as they stand."""
-    return altered(report, sections=tuple(about_findings(source, each) for each in report.sections))
+        report = audited(ground, section or ())
+        return shown.judged(report, about_findings(source, *report.sections))
 
 
 def _check(names: Sequence[str], metrics: MetricsOptions) -> None:

@@ -7,6 +7,7 @@ from kschedctl.cli.option_groups.drawn import DrawnJudged
 from kschedctl.cli.option_groups.metrics import MetricsOptions
 from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
 from kschedctl.cli.source import connection
+from kschedctl.cli.try_next import about_findings
 from kschedctl.studies.audit.latency import measured_section
 
 EXAMPLES = (
@@ -35,5 +36,6 @@ def latency(
     kubeconfig's API server is read with its credentials; no others are sent but those of the URL and the token file.
     """
     limits = metrics.limits()
-    measured = metrics.measured(lambda: connection(Source(kubeconfig=kubeconfig, context=context)))
-    return shown.judged(measured_section(measured, limits))
+    source = Source(kubeconfig=kubeconfig, context=context)
+    section = measured_section(metrics.measured(lambda: connection(source)), limits)
+    return shown.judged(section, about_findings(source, section))

@@ -52,6 +52,5 @@ def packing(
     limits = USUAL if nodes == -1 else Limits(nodes, pods=0)
     cluster = load(source)
     with bars() as progress:
-        return shown.judged(
-            about_findings(source, packing_section(Ground(Scheduler(cluster), progress=progress), limits))
-        )
+        section = packing_section(Ground(Scheduler(cluster), progress=progress), limits)
+        return shown.judged(section, about_findings(source, section))

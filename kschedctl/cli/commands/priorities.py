@@ -62,7 +62,8 @@ def priorities(
         ground = Ground(
             Scheduler(cluster), time.moment(source, cluster), Thresholds(priorities=limits), progress=progress
         )
-        return shown.judged(about_findings(source, priorities_section(ground)))
+        section = priorities_section(ground)
+        return shown.judged(section, about_findings(source, section))
 
 
 def _seconds(duration: str) -> float:

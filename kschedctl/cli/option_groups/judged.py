@@ -13,6 +13,7 @@ import kschedctl
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.options import Output
+from kschedctl.render.page import NO_COMMANDS, Commands
 from kschedctl.reports.audit.audit import Audit
 from kschedctl.reports.audit.section import Section
 
@@ -37,10 +38,13 @@ class Judged(Output):
         FailOn.WARNING
     )
 
-    def judged(self, report: Audit | Section) -> Answer:
-        """With the version of the program that made it; undecided where what is said to be sound lacks its grounds."""
+    def judged(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+        """With the version of the program that made it; undecided where what is said to be sound lacks its grounds.
+
+        ``commands``: what helps with the findings, by their fingerprints.
+        """
         signed: Audit | Section = altered(report, tool_version=kschedctl.__version__)
-        answer = self.answer(signed)
+        answer = self.answer(signed, commands=commands)
         if self.fail_on is not FailOn.NEVER and signed.at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if signed.undecided else SCHEDULES)

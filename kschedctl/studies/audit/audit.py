@@ -80,7 +80,7 @@ def _headline(sections: Sequence[AnySection]) -> str:
     not_known = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_asked(sections)}"
-    found = ", ".join(f"{each.name} ({_counts(each)})" for each in unsound)
+    found = f"{', '.join(each.name for each in unsound)} ({_counts(unsound)})"
     return f"Unsound: {found}" + (f"; {not_known}" if unknown else "")
 
 
@@ -97,8 +97,9 @@ def _gravity(section: AnySection) -> tuple[int, ...]:
     return tuple(-_count(section, severity) for severity in LEVELS)
 
 
-def _counts(section: AnySection) -> str:
-    counts = ((severity, _count(section, severity)) for severity in LEVELS[:-1])  # notes leave it sound
+def _counts(sections: Sequence[AnySection]) -> str:
+    """Of all of them; notes leave a section sound."""
+    counts = ((severity, sum(_count(each, severity) for each in sections)) for severity in LEVELS[:-1])
     return ", ".join(f"{number:,} {severity}{'s' * (number != 1)}" for severity, number in counts if number)
 
 

@@ -121,7 +121,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
     emptied = f"{len(spare.emptied):,} of {spare.tried:,} nodes tried can be emptied" if spare.tried else ""
     if emptied and spare.candidates > spare.tried:
         emptied += f" ({spare.candidates:,} could be tried)"
-    empty = f"{len(spare.empty):,} are empty" if len(spare.empty) else ""
+    empty = f"{len(spare.empty):,} {'is' if len(spare.empty) == 1 else 'are'} empty" if len(spare.empty) else ""
     return "; ".join(part for part in (lost, emptied, empty) if part)
 
 
@@ -150,12 +150,15 @@ def _spare_findings(rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], s
     for pool in savings:
         names = [each.node for each in spare.emptied if each.pool == pool.pool]
         moved = sum(each.moved for each in spare.emptied if each.pool == pool.pool)
-        parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes run nothing that would have to move"] * bool(pool.empty)
+        run = "runs" if pool.empty == 1 else "run"
+        parts = [f"{pool.empty:,} of {nodes[pool.pool]:,} nodes {run} nothing that would have to move"] * bool(
+            pool.empty
+        )
         parts += [f"{len(names):,} can be emptied, drained in turn, by moving {_pods(moved)}"] * bool(names)
         yield SPARE.finding(
             f"Pool {pool.pool}" if pool.pool else "Nodes without a pool",
             "; ".join(parts),
-            f"kschedctl drain {names[0]}" if names else "",
+            "Drain them in turn, and take them away" if names else "",
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from shlex import quote
 
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.audit.pending import PendingSection, WaitingPods
@@ -28,7 +27,7 @@ CAUSES = {
     "elsewhere": "of other schedulers",
     "crowded": "behind others",
     "backoff": "in back-off",
-    "turn": "waiting for their turn",
+    "turn": "whose turn is to come",
 }
 """The gravest first, and how they are counted."""
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
@@ -47,7 +46,7 @@ FAILING = AuditRule(
     ERROR,
     "Scheduling a pod fails with an error",
     "A plugin cannot answer: the pod is tried again and again, and never placed, until what it asks for is there.",
-    "kschedctl explain POD tells what cannot be answered",
+    "See what cannot be answered, as explain tells it",
 )
 UNSERVED = AuditRule(
     "audit-pending-unserved",
@@ -62,14 +61,14 @@ GANG = AuditRule(
     WARNING,
     "A gang does not fit, or is not complete",
     "Its pods are placed together or not at all.",
-    "kschedctl explain POD tells where its pods fit, and who is missing",
+    "See where its pods fit and who is missing, as explain tells it",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-pending-unschedulable",
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster, or they themselves, change.",
-    "kschedctl remedies POD names the smallest changes that help",
+    "Make the smallest change that helps, as remedies tells it",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
@@ -84,7 +83,7 @@ GATED = AuditRule(
     NOTE,
     "Pods are held back before scheduling",
     "Until what holds them lets go, no scheduler looks at them.",
-    "kschedctl wakes POD tells what it waits for",
+    "See what it waits for, as wakes tells it",
 )
 RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
 RULES["unschedulable"] = UNSCHEDULABLE
@@ -228,7 +227,7 @@ def _fix(first: WaitingPod, rule: AuditRule) -> str:
         return "; ".join(dict.fromkeys(known))
     if gates:
         return f"Ask whoever sets {', '.join(each.gate for each in gates)}: only its controller takes it away"
-    return rule.fix.replace("POD", quote(first.pod.key))
+    return rule.fix
 
 
 def _whose(group: Sequence[WaitingPod]) -> str:

@@ -12,8 +12,7 @@ OVERCOMMITTED = AuditRule(
     "No scheduler does so that sees all pods: it was double booking (two schedulers, or one that forgot what it had "
     "assumed), a pod bound past the scheduler, or the node offers less than before. A kubelet that starts anew refuses "
     "what is too much, and under load the pods are throttled or killed.",
-    "Delete the pods that came last, for them to be placed anew; kschedctl audit --section leader tells whether two "
-    "schedulers run",
+    "Delete the pods that came last, for them to be placed anew; see by the section leader whether two schedulers run",
     "pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
 SHARED = AuditRule(
@@ -42,7 +41,7 @@ STRANDED = AuditRule(
     WARNING,
     "A pod's volumes are not to be used where it runs",
     "Where it is still running it would not start again there.",
-    "kschedctl explain POD tells which volume is bound to where",
+    "See which volume is bound to where, as explain tells it",
 )
 NOT_EVICTED = AuditRule(
     "audit-placed-not-evicted",

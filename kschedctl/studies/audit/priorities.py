@@ -30,14 +30,14 @@ STARVING = AuditRule(
     WARNING,
     "Pods wait long while pods of lower priority run",
     "Priority does not help them: they may not preempt, no eviction makes room for them, or others come before them.",
-    "kschedctl explain POD tells why evictions do not help",
+    "See why evictions do not help, as explain tells it",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
     "Whatever comes in a tier above goes first: without room of their own they may never run.",
-    "Give their tier capacity of its own, a pool or a quota for those above; kschedctl remedies POD",
+    "Give their tier capacity of its own, a pool or a quota for those above; remedies tells what helps now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
@@ -105,7 +105,7 @@ def _of_starving(found: Sequence[StarvingPods]) -> Iterator[Finding]:
         else:
             others = f"{each.higher_started:,} of tiers above started since"
         message = f"{waits}; {others}: {each.why}; preemption: {each.preemption}"
-        yield _about(rule, each.workload, message, rule.fix.replace("POD", each.pods[0]))
+        yield _about(rule, each.workload, message)
 
 
 def _of_preempted(found: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
@@ -162,8 +162,16 @@ def _of_exposed(found: Sequence[ExposedWorkload]) -> Iterator[Finding]:
 
 
 def _object(tier: str) -> str:
+    return f"Priority {tier}" if _is_value(tier) else f"PriorityClass {tier}"
+
+
+def _named(tier: str) -> str:
+    return f"priority {tier}" if _is_value(tier) else tier
+
+
+def _is_value(tier: str) -> bool:
     """A tier without a class is known by its value."""
-    return f"Priority {tier}" if tier.lstrip("-").isdecimal() else f"PriorityClass {tier}"
+    return tier.lstrip("-").isdecimal()
 
 
 def _about(rule: AuditRule, object_: str, message: str, fix: str = "", *, severity: str = "") -> Finding:
@@ -183,7 +191,7 @@ def _headline(
         said.append(f"{starved:,} starve")
     if tier is not None:
         evicted = sum(len(each.pods) for each in victims)
-        said.append(f"{tier.asked:,} more of {tier.tier} evict {f'{evicted:,}' if evicted else 'nobody'}")
+        said.append(f"{tier.asked:,} more of {_named(tier.tier)} evict {f'{evicted:,}' if evicted else 'nobody'}")
     if facing:
         said.append(f"{sum(each.pods for each in facing):,} behind Services may go")
     return "; ".join(said)

@@ -37,7 +37,7 @@ SLOW = AuditRule(
     "Kubelets learn late of the pods that are bound to their nodes",
     "The API server is under pressure: what the scheduler sees is as old. Assumed pods that expired (up to 1.24) would "
     "be double-booked, and several schedulers collide more often.",
-    "Look at the API server's latencies and at kschedctl latency",
+    "Look at the API server's latencies and at what the scheduler measured: latency",
     "kubernetes/kubernetes#106361",
 )
 

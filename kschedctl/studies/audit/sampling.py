@@ -14,7 +14,7 @@ KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
 """As many as are measured in a second or two on 5,000 nodes."""
 SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
-FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; kschedctl sampling draws the whole curve"
+FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling draws the whole curve"
 LOSES = AuditRule(
     "audit-sampling-loses",
     WARNING,
@@ -53,9 +53,9 @@ def _headline(report: SamplingCosts) -> str:
     """What the profile loses that loses most; what there is to say else."""
     measured = [each.advice.now for each in report.profiles if each.advice.now and each.advice.verdict != "idle"]
     if not measured:
-        return report.headline
+        return report.headline[:1].lower() + report.headline[1:]
     now = max(measured, key=lambda point: point.loss)
-    return f"At {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
+    return f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
 
 
 def _findings(profile: SampledProfile, ground: Ground) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from kschedctl.studies.latency.measured import Measured
 PERMIT_WAIT, OUTSIDE = "WaitOnPermit", "outside of plugins"
 BINDING = (PERMIT_WAIT, "PreBindPreFlight", "PreBind", "Bind", "PostBind")
 WITHIN_OTHERS = ("PreFilterExtensionAddPod", "PreFilterExtensionRemovePod")
-_NODES = "kschedctl sampling tells what a lower percentageOfNodesToScore saves; parallelism uses more cores"
+_NODES = "sampling tells what a lower percentageOfNodesToScore saves; parallelism uses more cores"
 OF_POINTS: Mapping[str, str] = {
     "PreFilter": "what it computes of all pods, once an attempt: pods with affinity or spread make it long",
     "Filter": _NODES,
@@ -25,7 +25,7 @@ OF_POINTS: Mapping[str, str] = {
     "PreBind": "volumes are provisioned and attached, device claims written: look at the CSI and DRA drivers and the "
     "API server",
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
-    OUTSIDE: "look at extenders (kschedctl config view), at CPU limits of the scheduler and at its cache's size",
+    OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
 }
 OF_PLUGINS: Mapping[str, str] = {
     "InterPodAffinity": "give affinity terms fewer pods to match: a namespace, exact labels; spread in place of "

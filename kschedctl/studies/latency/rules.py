@@ -50,42 +50,42 @@ ERRORS = AuditRule(
     WARNING,
     "Attempts end with an error",
     "It is no refusal: a plugin or the API server failed, and the pod is tried again and again.",
-    "kschedctl explain -A names pods whose replay errs; the scheduler's log has the rest",
+    "See which pods' replay errs, by explain; the scheduler's log has the rest",
 )
 REFUSED = AuditRule(
     "audit-latency-refused",
     NOTE,
     "Most attempts end without a node",
     "Each costs as much as one that places a pod.",
-    "kschedctl explain -A tells why; kschedctl wakes -A what makes the scheduler try them so often",
+    "See by explain why, and by wakes what makes the scheduler try them so often",
 )
 ACTIVE = AuditRule(
     "audit-latency-active-queue",
     WARNING,
     "More pods are ready to be tried than attempts are made",
     "They wait for their turn, whatever room there is.",
-    "Shorten the attempts: the largest part of their time first; kschedctl sampling",
+    "Shorten the attempts: the largest part of their time first; sampling tells what looking at fewer nodes saves",
 )
 BACKOFF = AuditRule(
     "audit-latency-backoff-queue",
     WARNING,
     "Most pods that are woken wait out their back-off",
     "Events wake pods that do not fit then either: each vain attempt makes their back-off longer.",
-    "kschedctl wakes -A tells which events wake them; podMaxBackoffSeconds bounds what they wait",
+    "See by wakes which events wake them; podMaxBackoffSeconds bounds what they wait",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-latency-unschedulable-queue",
     WARNING,
     "Many pods fit on no node",
     "They wait for an event that may help, and for the flush after five minutes.",
-    "kschedctl explain -A tells why, kschedctl wakes -A what would wake them",
+    "See by explain why, and by wakes what would wake them",
 )
 FLUSHED = AuditRule(
     "audit-latency-flushed",
     WARNING,
     "Pods fitted, and no event woke them",
     "A queueing hint was wrong or an event was missed: they lost up to five minutes.",
-    "kschedctl wakes -A --between OLD NEW names pods that nothing woke; report it, with the plugin that refused them",
+    "See by wakes --between two snapshots which pods nothing woke; report it, with the plugin that refused them",
     "pkg/scheduler/metrics/metrics.go (v1.36): pod_scheduled_after_flush_total",
 )
 VAIN = AuditRule(
@@ -93,7 +93,7 @@ VAIN = AuditRule(
     NOTE,
     "Preemption is tried, and nearly always in vain",
     "Each time evictions are tried on many nodes.",
-    "preemptionPolicy: Never for pods that cannot win; kschedctl priorities tells who is above whom",
+    "preemptionPolicy: Never for pods that cannot win; priorities tells who is above whom",
 )
 EVICTING = AuditRule(
     "audit-latency-evicting",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kschedctl.render.page import UNFOLDED, Column, Marked, Page, Style, Table, Tone, below, count, paragraph
 from kschedctl.render.pages.audit.section import STATES, blocks_in_brief, blocks_of
 from kschedctl.reports.audit.audit import Audit
+from kschedctl.reports.audit.section import FINDINGS, Section
+from kschedctl.reports.findings import LEVELS
 
 FEW = 2
 """Of so many sections all evidence is shown at once."""
@@ -14,7 +16,7 @@ EVIDENCE = "--section NAME shows the evidence of a section, -o wide that of all"
 def audit_page(report: Audit, style: Style) -> Page:
     """Of many sections those that are sound have their line in the table alone, the others what was found."""
     checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
-    rows = tuple((Marked(each.state, STATES[each.state]), each.name, each.headline) for each in report.sections)
+    rows = tuple((Marked(_state(each), STATES[each.state]), each.name, each.headline) for each in report.sections)
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
     page: list[Page] = [
@@ -28,3 +30,14 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [below(each.title, found) for each in report.sections if (found := blocks(each, style))]
     page += [(paragraph(Marked(EVIDENCE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
+
+
+def _state(section: Section) -> str:
+    """How much was found, else the state.
+
+    A section is unsound by its errors and warnings: notes leave it sound.
+    """
+    if section.state != FINDINGS:
+        return section.state
+    numbers = {level: sum(found.severity == level for found in section.findings) for level in LEVELS[:-1]}
+    return ", ".join(count(number, level) for level, number in numbers.items() if number)

@@ -29,11 +29,11 @@ SHOWN = ("cpu", "memory")
 
 
 def priorities_blocks(report: PrioritiesSection, style: Style) -> Page:
-    """The tiers first, the highest at the top."""
+    """The tiers first, the highest at the top; who starves is among what is found, with its figures."""
     return (
         *_tiers(report, style),
         *_victims(report, style),
-        *_starving(report, style),
+        *(_starving(report, style) if style.wide else ()),
         *_preempted(report, style),
         *_exposed(report, style),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from kschedctl.render.page import (
     Cell,
     Column,
+    Command,
     Heading,
     Marked,
     Page,
@@ -18,10 +20,11 @@ from kschedctl.render.page import (
     first_rows,
     paragraph,
 )
+from kschedctl.render.pages.audit.findings import severity_of, what_to_do
 from kschedctl.render.pages.audit.latency import latency_blocks
 from kschedctl.render.pages.audit.leader import leader_blocks
 from kschedctl.render.pages.audit.packing import packing_blocks
-from kschedctl.render.pages.audit.pending import pending_blocks
+from kschedctl.render.pages.audit.pending import waiting_table
 from kschedctl.render.pages.audit.placed import placed_blocks
 from kschedctl.render.pages.audit.priorities import priorities_blocks
 from kschedctl.render.pages.audit.queue import queue_blocks
@@ -29,14 +32,14 @@ from kschedctl.render.pages.audit.races import races_blocks
 from kschedctl.render.pages.audit.sampling import sampling_blocks
 from kschedctl.render.pages.audit.topology import topology_blocks
 from kschedctl.render.pages.sections import ROWS_SHOWN, left_out_lines
+from kschedctl.reports.audit.pending import PendingSection
 from kschedctl.reports.audit.section import SOUND, Section
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import reasons
 
 STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
-SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
-    "pending": pending_blocks,
+    "pending": lambda section, style: (),  # all that there is to tell is what was found
     "queue": queue_blocks,
     "placed": placed_blocks,
     "races": races_blocks,
@@ -49,12 +52,15 @@ EVIDENCE: Mapping[str, Callable[[Any, Style], Page]] = {
 }
 """The name of a section -> what makes the blocks of its own."""
 FOUND_IN_BRIEF = 3
+COMMANDS_SHOWN = 3
+"""Commands beneath a table of findings; with ``-o wide`` there is one for each."""
 
 
 def section_page(section: Section, style: Style) -> Page:
     """A section by itself."""
     answer = paragraph(Marked(section.headline, STATES[section.state]))
-    return (answer, Heading(section.title), *blocks_of(section, style))
+    blocks = blocks_of(section, style)
+    return (answer, Heading(section.title), *blocks) if blocks else (answer,)
 
 
 def blocks_of(section: Section, style: Style) -> Page:
@@ -63,7 +69,7 @@ def blocks_of(section: Section, style: Style) -> Page:
         *left_out_lines(section.not_replayed, ()),
         *_not_known(section),
         *EVIDENCE[section.name](section, style),
-        *_found(section.findings, style, ROWS_SHOWN),
+        *found_blocks(section, style, ROWS_SHOWN),
     )
 
 
@@ -71,7 +77,7 @@ def blocks_in_brief(section: Section, style: Style) -> Page:
     """What was found, without the rest of the evidence; nothing of a section that is sound."""
     if section.state == SOUND:
         return ()
-    return (*_not_known(section), *_found(section.findings, style, FOUND_IN_BRIEF))
+    return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF))
 
 
 def _not_known(section: Section) -> Page:
@@ -81,17 +87,30 @@ def _not_known(section: Section) -> Page:
     return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
 
 
-def _found(findings: tuple[Finding, ...], style: Style, limit: int) -> Page:
+def found_blocks(section: Section, style: Style, limit: int) -> Page:
+    """What was found, what to do about it, and what to type."""
+    if isinstance(section, PendingSection):
+        table, shown = waiting_table(section, style, limit)
+    else:
+        table, shown = _found(section.findings, style, limit)
+    return (*table, *_commands(shown, style))
+
+
+def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """What to do stands beneath each problem."""
     if not findings:
-        return ()
+        return (), ()
     shown, note = first_rows(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
-    return (Table(columns, tuple(_row(each, style) for each in shown), note),)
+    rows = tuple(_row(each, shown[max(i - 1, 0) : i], style) for i, each in enumerate(shown))
+    return (Table(columns, rows, note),), shown
 
 
-def _row(finding: Finding, style: Style) -> tuple[Cell | Stack, ...]:
-    severity = Marked(finding.severity, SEVERITIES[finding.severity])
-    rule = Marked(finding.rule if style.wide else "", Tone.FAINT)
-    object_, fix = Marked(finding.object, Tone.STRONG), Marked(finding.fix, Tone.CODE)
-    return (severity, Stack((object_, finding.message, fix, rule)))
+def _row(finding: Finding, above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+    object_ = Marked(finding.object, Tone.STRONG)
+    return (severity_of(finding), Stack((object_, finding.message, *what_to_do(finding, above, style))))
+
+
+def _commands(findings: Sequence[Finding], style: Style) -> Page:
+    told = dict.fromkeys(command for found in findings for command in style.commands.get(found.fingerprint, ()))
+    return tuple(map(Command, islice(told, None if style.wide else COMMANDS_SHOWN)))
