@@ -1013,11 +1013,19 @@ class ZoneResource(Struct, frozen=True):
     available: str | int | float = 0
 
 
+class ZoneCost(Struct, frozen=True):
+    """How far the zone of this name is from another one, or from itself."""
+
+    name: str = ""
+    value: int = 0
+
+
 class TopologyZone(Struct, frozen=True):
     """``type`` is Node for NUMA nodes, of which ``name`` is ``node-0``, ``node-1`` …"""
 
     name: str = ""
     type: str = ""
+    costs: tuple[ZoneCost, ...] = ()
     resources: tuple[ZoneResource, ...] = ()
 
 

@@ -18,7 +18,8 @@ from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Re
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
-from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaNodes, numa_nodes
+from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers, score_of_pod
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaNodes, numa_list, numa_nodes
 from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
 from kschedctl.snapshot.delta import Delta
@@ -27,6 +28,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 EPHEMERAL = frozenset({"ephemeral-storage", "storage"})
 """Native resources that may be there without belonging to a NUMA node; devices may too."""
+LEAST_NUMA_NODES = "LeastNUMANodes"
 OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 """What a node is taken to have, be it none of it."""
 
@@ -49,24 +51,24 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     preemption_mode: str = "Disabled"
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
-        if self.scoring_strategy.type not in (*STRATEGIES, "LeastNUMANodes"):
+        if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
             yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
         if self.preemption_mode not in ("Disabled", "Enabled"):
             yield invalid("preemptionMode", self.preemption_mode, "invalid PreemptionMode")
 
     @property
     def replayed(self) -> bool:
-        """Whether it follows from what exporters published alone, and from no count of NUMA nodes."""
+        """Whether it follows from what exporters published alone."""
         cached = self.discard_reserved_nodes or self.cache_resync_period_seconds > 0
-        return not cached and self.preemption_mode == "Disabled" and self.scoring_strategy.type in STRATEGIES
+        return not cached and self.preemption_mode == "Disabled"
 
 
 class NodeResourceTopologyMatch(DeclaredPlugin):
     """Refuses nodes with the policy single-numa-node where a container, or the pod, finds no NUMA node with enough.
 
     What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
-    node would be left, by the worst that fits. Without a cache, as by default, what pods take that were placed just now
-    does not count until their node publishes it.
+    node would be left, by the worst that fits, or from how few NUMA nodes they would get all. Without a cache, as by
+    default, what pods take that were placed just now does not count until their node publishes it.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -113,6 +115,8 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
     def score(self, info: PodInfo, view: Fork, state: Any, rows: Rows) -> Scores:
         if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
+        if self.strategy == LEAST_NUMA_NODES:
+            return _by_count(info, view, rows)
         numa, strategy = _numa(view), STRATEGIES[self.strategy]
         of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
         containers = [of(requests) for _, requests in _asked(info)]
@@ -130,6 +134,15 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
+
+
+def _by_count(info: PodInfo, view: Fork, rows: Rows) -> Scores:
+    """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
+    index = view.nodes.index
+    numa = view.objects.index((KIND, "list"), lambda found: numa_list(found, index), KIND, of=(view.nodes,)).taken(rows)
+    by_container = score_of_containers((requests for _, requests in _asked(info)), numa)
+    found = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
+    return np.where(numa.known, found, 0)
 
 
 def _numa(view: Fork) -> NumaNodes:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.arrays import Amounts, Bools, Counts, Rows
 from kschedctl.api.objects import NodeResourceTopology, TopologyZone
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
@@ -33,14 +35,21 @@ FORMER_POLICIES = {
 """What topologyPolicies say, the first of which counts, as policy and scope."""
 MOST_NUMA_NODES = 64
 
+MOST_PREPARED_FOR = 1024
+"""Kubelets that say that they are prepared for more NUMA nodes are taken to mean this many."""
+FAR = 255
+"""The distance of NUMA nodes of which none is published."""
+
+_AMOUNT = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMA_NODE = re.compile(r"node-(\d{1,2})")
 
 
 class TopologyManager(NamedTuple):
-    """How the kubelet of a node aligns resources."""
+    """How the kubelet of a node aligns resources; ``most``: how many NUMA nodes it is prepared for."""
 
     policy: str = "none"
     scope: str = CONTAINER_SCOPE
+    most: int = 8
 
     @classmethod
     def of(cls, topology: NodeResourceTopology) -> TopologyManager:
@@ -52,6 +61,9 @@ class TopologyManager(NamedTuple):
                 found = found._replace(policy=attribute.value)
             elif attribute.name == "topologyManagerScope" and attribute.value in (POD_SCOPE, CONTAINER_SCOPE):
                 found = found._replace(scope=attribute.value)
+            elif attribute.name == "topologyManagerMaxNUMANodes" and _AMOUNT.fullmatch(attribute.value):
+                most = int(attribute.value)
+                found = found._replace(most=min(most, MOST_PREPARED_FOR)) if most > 1 else found
         return found
 
 
@@ -70,6 +82,69 @@ class NumaNodes(NamedTuple):
         """(N, Z)"""
         found = self.available.get(resource)
         return np.full((len(self.single), self.width), -1, np.int64) if found is None else found
+
+
+@dataclass(frozen=True)
+class NumaList:
+    """NUMA nodes by their places in what was published of the nodes, whatever their policy is.
+
+    ``known`` and ``by_pod`` (N,): something was published, and all is aligned for the whole pod at once. ``most`` (N,):
+    how many NUMA nodes the kubelet is prepared for. ``number`` (N, Z), -1 for none; ``costs`` (N, Z, Z): how far each
+    is from each. ``available`` (N, Z) by resource, -1 where there is none.
+    """
+
+    known: Bools
+    by_pod: Bools
+    most: Counts
+    number: Amounts
+    costs: Amounts
+    available: Mapping[str, Amounts]
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    @cached_property
+    def there(self) -> Bools:
+        """(N, Z)"""
+        found: Bools = self.number >= 0
+        return found
+
+    def of(self, resource: str) -> Amounts:
+        """(N, Z)"""
+        found = self.available.get(resource)
+        return np.full(self.number.shape, -1, np.int64) if found is None else found
+
+    def taken(self, rows: Rows) -> NumaList:
+        """Of some rows."""
+        available = {name: each[rows] for name, each in self.available.items()}
+        known, by_pod, most = self.known[rows], self.by_pod[rows], self.most[rows]
+        return NumaList(known, by_pod, most, self.number[rows], self.costs[rows], available)
+
+
+def numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
+    """Of the nodes, by their rows. Raises InputError for an amount that is none."""
+    found = [(index[each.metadata.name], each) for each in topologies if each.metadata.name in index]
+    zones = {row: [(of, z) for z in each.zones if (of := _number(z)) is not None] for row, each in found}
+    shape = len(index), max(map(len, zones.values()), default=0)
+    known, by_pod, most = np.zeros(len(index), np.bool_), np.zeros(len(index), np.bool_), np.ones(len(index), np.int64)
+    number, costs = np.full(shape, -1, np.int64), np.full((*shape, shape[1]), FAR, np.int64)
+    available: dict[str, Amounts] = {}
+    for row, topology in found:
+        manager = TopologyManager.of(topology)
+        known[row], by_pod[row], most[row] = True, manager.scope == POD_SCOPE, manager.most
+        numbers = [each for each, _ in zones[row]]
+        number[row, : len(numbers)] = numbers
+        for place, (_, zone) in enumerate(zones[row]):
+            costs[row, place, : len(numbers)] = _costs(zone, numbers)
+            for name, amount in _available(topology, zone).items():
+                available.setdefault(name, np.full(shape, -1, np.int64))[row, place] = amount
+    return NumaList(known, by_pod, most, number, costs, available)
+
+
+def _costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
+    """How far the zone is from each of these, with itself among them."""
+    costs = {_numbered(cost.name): cost.value for cost in zone.costs}
+    return [costs.get(number, FAR) for number in numbers]
 
 
 def numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaNodes:
@@ -96,7 +171,11 @@ def numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, i
 
 
 def _number(zone: TopologyZone) -> int | None:
-    match = _NUMA_NODE.fullmatch(zone.name) if zone.type == "Node" else None
+    return _numbered(zone.name) if zone.type == "Node" else None
+
+
+def _numbered(name: str) -> int | None:
+    match = _NUMA_NODE.fullmatch(name)
     return int(match[1]) if match and int(match[1]) < MOST_NUMA_NODES else None
 
 

@@ -42,6 +42,7 @@ KEPT: dict[type, str] = {
     api.NodeAllocatableResourceMapping: "allocation_multiplier",
     api.PodGroupSpec: "disruption_mode",
     api.ZoneResource: "available",
+    api.ZoneCost: "name",
     api.TopologyZone: "name type",
     api.TopologyAttribute: "name value",
     api.NodeResourceTopology: "topology_policies",

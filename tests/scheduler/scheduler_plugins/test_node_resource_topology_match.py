@@ -137,7 +137,7 @@ def test_pods_that_are_not_guaranteed_like_all_nodes_alike() -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [{"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}, {"scoringStrategy": {"type": "LeastNUMANodes"}}],
+    [{"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}],
 )
 def test_what_is_not_replayed_is_named(args: Json) -> None:
     found = report(node("a"), topology("a", HALF), pod(container(BIG)), **args)

@@ -1,0 +1,295 @@
+"""The strategy LeastNUMANodes: upstream's own tables (least_numa_test.go, score_test.go), and a loop like it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kschedctl.api.objects import NodeResourceTopology
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.scheduler_plugins.least_numa import numa_nodes_required, score_of_containers, score_of_pod
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, numa_list
+from kschedctl.studies.explain import explain
+
+Json = dict[str, Any]
+NAME, GPU = "NodeResourceTopologyMatch", "example.com/gpu"
+Cell = tuple[int, Json, dict[int, int]]
+"""A NUMA node: its number, what is available, and how far the others are by their numbers."""
+
+
+def topology(name: str, cells: list[Cell], scope: str = "container", **attributes: str) -> Json:
+    named = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": scope, **attributes}
+    zones = [
+        {
+            "name": f"node-{number}",
+            "type": "Node",
+            "resources": [{"name": resource, "available": amount} for resource, amount in available.items()],
+            "costs": [{"name": f"node-{other}", "value": cost} for other, cost in costs.items()],
+        }
+        for number, available, costs in cells
+    ]
+    listed = [{"name": key, "value": value} for key, value in named.items()]
+    return {"kind": "NodeResourceTopology", "metadata": {"name": name}, "zones": zones, "attributes": listed}
+
+
+def read(*topologies: Json) -> NumaList:
+    found = [msgspec.convert(each, NodeResourceTopology) for each in topologies]
+    return numa_list(found, {each.metadata.name: row for row, each in enumerate(found)})
+
+
+# -- upstream's tables -----------------------------------------------------------------------------------------------
+
+GI = 1 << 30
+ALL: Json = {"cpu": 4, "memory": 5 * GI, GPU: 1}
+NO_GPU: Json = {**ALL, GPU: 0}
+NO_MEMORY: Json = {"cpu": 4, GPU: 1}
+PLAIN: Json = {"cpu": 8, "memory": 10 * GI}
+FOUR = [[10, 12, 20, 20], [12, 10, 20, 20], [20, 20, 10, 12], [20, 20, 12, 10]]
+EIGHT = {
+    0: [10, 20, 40, 30, 20, 30, 50, 40],
+    3: [30, 40, 20, 10, 30, 20, 40, 50],
+    5: [30, 20, 50, 20, 50, 10, 50, 40],
+    7: [40, 50, 30, 50, 20, 40, 30, 10],
+    1: [20, 10, 30, 40, 50, 20, 40, 50],
+    6: [50, 40, 20, 40, 30, 50, 10, 30],
+    2: [40, 30, 10, 20, 40, 50, 20, 30],
+    4: [20, 50, 40, 30, 10, 50, 30, 20],
+}
+
+
+def four(*available: Json, step: int = 1) -> list[Cell]:
+    costs = [{step * other: cost for other, cost in enumerate(each)} for each in FOUR]
+    return [(step * i, each, costs[i]) for i, each in enumerate(available)]
+
+
+def eight(*without_memory: int) -> list[Cell]:
+    return [(i, NO_MEMORY if i in without_memory else ALL, dict(enumerate(costs))) for i, costs in EIGHT.items()]
+
+
+def asking(cpu: int, gpus: int = 0) -> dict[str, int]:
+    return {"cpu": 1000 * cpu, "memory": 2 * GI, **({GPU: gpus} if gpus else {})}
+
+
+@pytest.mark.parametrize(
+    ("cells", "requests", "numbers", "nearest"),
+    [
+        ([(0, PLAIN, {})], asking(2), {0}, True),
+        ([(0, PLAIN, {}), (1, PLAIN, {})], asking(12), {0, 1}, True),
+        ([(0, PLAIN, {}), (1, PLAIN, {})], asking(22), set(), False),
+        (four(ALL, ALL, NO_GPU, NO_GPU), asking(2, 2), {0, 1}, True),
+        (four(ALL, NO_GPU, ALL, NO_GPU), asking(2, 2), {0, 2}, False),
+        (eight(), asking(3, 3), {0, 1, 5}, True),
+        (eight(1, 3, 5, 7), asking(3, 3), {2, 4, 6}, False),
+        (four(ALL, ALL, NO_GPU, NO_GPU, step=2), asking(2, 2), {0, 2}, True),
+        (four(ALL, NO_GPU, NO_GPU, ALL, step=2), asking(2, 2), {0, 6}, False),
+        (four(ALL, NO_MEMORY, ALL, NO_MEMORY, step=2), asking(2, 2), {0, 4}, False),
+    ],
+    ids=[
+        "simple case, fit on 1 NUMA node",
+        "simple case, fit on 2 NUMA node",
+        "can't fit",
+        "4 NUMA node optimal distance",
+        "4 NUMA node non optimal distance",
+        "8 NUMA node optimal distance, not sorted ids",
+        "8 NUMA node non optimal distance, not sorted ids, odd digit NUMA node without memory",
+        "4 NUMA node optimal distance, non sequential ids",
+        "4 NUMA node non optimal distance, non sequential ids",
+        "4 NUMA node non optimal distance, non sequential ids, NUMA node-2 and node-6 without memory",
+    ],
+)
+def test_numa_nodes_required_table(
+    cells: list[Cell], requests: dict[str, int], numbers: set[int], nearest: bool
+) -> None:
+    numa = read(topology("n", cells))
+    chosen = numa_nodes_required(requests, numa.available, numa, np.ones(1, np.bool_))
+    assert set(numa.number[chosen.places].tolist()) == numbers
+    assert chosen.nearest.tolist() == [nearest]
+
+
+MI50 = "50Mi"
+THREE: dict[str, Json] = {
+    "Node1": {"cpu": "4", "memory": "500Mi"},
+    "Node2": {"cpu": "2", "memory": MI50},
+    "Node3": {"cpu": "6", "memory": "60Mi"},
+}
+SMALL = {"cpu": "2", "memory": MI50, GPU: "1"}
+SMALL_NO_GPU = {**SMALL, GPU: "0"}
+WITH_GPUS = {
+    "Node1": four(SMALL, SMALL, SMALL_NO_GPU, SMALL_NO_GPU),
+    "Node2": four(SMALL, SMALL_NO_GPU, SMALL, SMALL_NO_GPU),
+}
+
+
+def scores(topologies: list[Json], *containers: Json) -> Json:
+    """By node, of a pod with such containers, each of which is limited to what it requests."""
+    spec = [{"name": f"c{i}", "resources": {"requests": c, "limits": c}} for i, c in enumerate(containers)]
+    pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": spec}}
+    allocatable = {"cpu": "64", "memory": "64Gi", "pods": "50", GPU: "8", "non-numa.example.com/x": "9"}
+    nodes = [
+        {"kind": "Node", "metadata": {"name": each["metadata"]["name"]}, "status": {"allocatable": allocatable}}
+        for each in topologies
+    ]
+    args = {"scoringStrategy": {"type": "LeastNUMANodes"}}
+    profile = {
+        "plugins": {"score": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}},
+        "pluginConfig": [{"name": NAME, "args": args}],
+    }
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    cluster = Cluster.from_objects(
+        [*nodes, *topologies, pod], config={**config, "profiles": [profile]}, other_builds=True
+    )
+    report: Json = explain(cluster, "default/web").to_dict()
+    assert report["notReplayed"] == []
+    found: Json = report["score"][NAME]
+    return found
+
+
+def asked(cpu: str, gpus: str = "") -> Json:
+    return {"cpu": cpu, "memory": MI50, **({GPU: gpus} if gpus else {})}
+
+
+@pytest.mark.parametrize(
+    ("scope", "cpus", "expected"),
+    [
+        ("container", ["2"], [94, 94, 94]),
+        ("container", ["4"], [94, 82, 94]),
+        ("container", ["6"], [82, 0, 94]),
+        ("container", ["2", "2"], [94, 94, 94]),
+        ("container", ["1", "3"], [94, 82, 94]),
+        ("container", ["5", "3"], [82, 0, 94]),
+        ("pod", ["2", "2"], [94, 82, 82]),
+        ("pod", ["1", "3"], [94, 82, 82]),
+        ("pod", ["5", "3"], [82, 0, 82]),
+    ],
+)
+def test_score_table(scope: str, cpus: list[str], expected: list[int]) -> None:
+    topologies = [topology(name, [(0, each, {}), (1, each, {})], scope) for name, each in THREE.items()]
+    assert scores(topologies, *map(asked, cpus)) == dict(zip(THREE, expected, strict=True))
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_resources_of_no_numa_node_table(scope: str) -> None:
+    """Upstream's pods of one such resource are Guaranteed there; here cpu and memory, of no NUMA node, make them so."""
+    topologies = [topology(name, [(0, {GPU: "1"}, {}), (1, {GPU: "1"}, {})], scope) for name in THREE]
+    other = {"cpu": "1", "memory": MI50, "non-numa.example.com/x": "1"}
+    assert scores(topologies, other) == dict.fromkeys(THREE, 100)
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([asked("2", "1")], {"Node1": 94, "Node2": 94}),
+        ([asked("2", "2")], {"Node1": 82, "Node2": 76}),
+        ([asked("2", "2"), asked("2")], {"Node1": 82, "Node2": 76}),
+    ],
+)
+def test_score_table_of_devices(containers: list[Json], expected: Json) -> None:
+    assert scores([topology(name, cells) for name, cells in WITH_GPUS.items()], *containers) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "nearest", "expected"), [(1, 0, 88), (2, 0, 76), (8, 0, 4), (1, 1, 94), (2, 1, 82), (8, 1, 10)]
+)
+def test_normalize_score_table(count: int, nearest: int, expected: int) -> None:
+    """So many of nine NUMA nodes are needed, of which the last, of no use, may be the nearest to others."""
+    far = dict.fromkeys(range(9), 10 if nearest else 20)
+    cells: list[Cell] = [(i, {"cpu": 1}, far) for i in range(8)] + [(8, {"cpu": 0}, dict.fromkeys(range(9), 10))]
+    assert score_of_pod({"cpu": 1000 * count}, read(topology("n", cells))).tolist() == [expected]
+
+
+def test_the_kubelet_says_how_many_it_is_prepared_for() -> None:
+    """100 // 4 a NUMA node, and half of it for the nearest; 1 and what is no number do not count, of 5,000 1,024 do."""
+    cells: list[Cell] = [(0, {"cpu": 1}, {})]
+    for said, expected in {"4": 87, "1": 94, "+4": 87, "four": 94, "5000": 100}.items():
+        numa = read(topology("n", cells, topologyManagerMaxNUMANodes=said))
+        assert score_of_pod({"cpu": 1000}, numa).tolist() == [expected]
+
+
+def test_nodes_without_a_topology_score_nothing() -> None:
+    numa = numa_list([], {"n": 0})
+    assert not numa.known.any()
+
+
+def test_more_combinations_than_can_be_tried() -> None:
+    cells: list[Cell] = [(i, {"cpu": 1}, {}) for i in range(40)]
+    with pytest.raises(PluginError, match="too many NUMA nodes to try all combinations of 4"):
+        score_of_pod({"cpu": 9000}, read(topology("n", cells)))
+
+
+# -- against a loop --------------------------------------------------------------------------------------------------
+
+
+def naive_required(cells: list[Cell], left: list[Json], requests: Json) -> tuple[list[int], bool] | None:
+    """The places of upstream's combination, and whether it is said to be the nearest."""
+    for size in range(1, len(cells) + 1):
+        least, best, found = np.float32(255), np.float32(256), None
+        every = list(combinations(range(len(cells)), size))
+        for each in every:
+            least = min(least, naive_distance(cells, each))
+        for each in every:
+            if any(name not in left[i] for i in each for name in requests):
+                continue
+            if any(amount and sum(left[i][name] for i in each) < amount for name, amount in requests.items()):
+                continue
+            distance = naive_distance(cells, each)
+            if distance == least:
+                return list(each), True
+            if distance < best:
+                best, found = distance, list(each)
+        if found is not None:
+            return found, False
+    return None
+
+
+def naive_distance(cells: list[Cell], places: tuple[int, ...]) -> np.float32:
+    total = sum(cells[i][2].get(cells[j][0], 255) for i in places for j in places)
+    return np.float32(total) / np.float32(len(places) ** 2)
+
+
+def naive_score(cells: list[Cell], containers: list[Json]) -> int:
+    left = [dict(available) for _, available, _ in cells]
+    most, all_nearest = 0, True
+    for requests in containers:
+        if not any(name in each for each in left for name in requests):
+            continue
+        found = naive_required(cells, left, requests)
+        if found is None:
+            return 0
+        places, nearest = found
+        all_nearest &= nearest
+        most = max(most, len(places))
+        for name, wanted in requests.items():
+            naive_take(name, wanted, [left[number] for number in sorted(cells[place][0] for place in places)])
+    step = 100 // 8
+    return 100 if not most else 100 - most * step + (step // 2 if all_nearest else 0)
+
+
+def naive_take(name: str, wanted: int, chosen: list[Json]) -> None:
+    for each in chosen:
+        taken = min(each.get(name, 0), wanted)
+        if name in each:
+            each[name] -= taken
+        wanted -= taken
+
+
+amounts = st.dictionaries(st.sampled_from(["memory", GPU]), st.integers(0, 4), max_size=2)
+costs = st.dictionaries(st.integers(0, 3), st.sampled_from([10, 12, 20, 300]))
+machines = st.lists(st.tuples(amounts, costs), min_size=1, max_size=4).flatmap(
+    lambda found: st.permutations(range(len(found))).map(
+        lambda numbers: [(number, available, near) for number, (available, near) in zip(numbers, found, strict=True)]
+    )
+)
+
+
+@given(st.lists(machines, min_size=1, max_size=3), st.lists(amounts, min_size=1, max_size=3))
+def test_it_agrees_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
+    numa = read(*(topology(f"n{i}", cells) for i, cells in enumerate(found)))
+    expected = [naive_score(cells, containers) for cells in found]
+    assert score_of_containers(containers, numa).tolist() == expected
