@@ -154,6 +154,12 @@ def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
     ]
 
 
+def test_a_pod_that_is_held_back_is_not_said_to_fit_nowhere() -> None:
+    found = scheduler(node("n1"), pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
+    (told,) = wakes_between(found, found, None, ("a", "b")).pods
+    assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
+
+
 def test_what_woke_a_pod_between_two_moments() -> None:
     old, other = node("n1"), node("n2", "500m")
     before = scheduler(old, other, pod("p"), pod("bound"))

@@ -105,11 +105,11 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> Po
         if queue != UNSCHEDULABLE:
             woken_by.append(_waking(change, occurrences, [each.hints for each in events]))
         others += queue == UNSCHEDULABLE
-    fits = _fits(pod, moments.after)
+    gate, fits = _in_the_end(pod, moments.after)
     missed = bool(fits) and refused.queue == UNSCHEDULABLE and not woken_by
     return PodBetween(
         pod=pod.key,
-        headline=_headline(refused, woken_by, fits, len(moments.heard)),
+        headline=_headline(refused, woken_by, _where(gate, fits), bool(fits), len(moments.heard)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
         not_woken_by=others,
@@ -123,22 +123,29 @@ def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Seq
     return WakingChange(told(change), tuple(each.event.label for each in occurrences), tuple(queued))
 
 
-def _fits(pod: Pod, after: Scheduler) -> tuple[str, ...]:
-    """The nodes that the pod fits on at the second moment."""
+def _in_the_end(pod: Pod, after: Scheduler) -> tuple[str, tuple[str, ...]]:
+    """The plugin that holds the pod back at the second moment, empty for none, and the nodes that it fits on."""
     now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     assert now is not None
     tried, names = try_once(after, after.view.stored(now)), after.view.nodes.names
     cycle = tried.attempt.cycle
-    return tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
+    fits = tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
+    return tried.attempt.gating_plugin, fits
 
 
-def _headline(refused: Refused, woken_by: Sequence[WakingChange], fits: Sequence[str], heard: int) -> str:
+def _where(gate: str, fits: Sequence[str]) -> str:
+    """What would become of the pod at the second moment."""
+    if gate:
+        return f"is held back by {gate}"
+    more = f" and {len(fits) - FITS_TOLD:,} more" if len(fits) > FITS_TOLD else ""
+    return f"fits on {listed(fits[:FITS_TOLD], 'or')}{more}" if fits else "fits nowhere"
+
+
+def _headline(refused: Refused, woken_by: Sequence[WakingChange], where: str, fits: bool, heard: int) -> str:
     if refused.queue == NONE:
         return "fitted at the first moment: nothing had to wake it"
     if refused.queue != UNSCHEDULABLE:
         return "had nobody to wait for, and is tried again after its back-off"
-    more = f" and {len(fits) - FITS_TOLD:,} more" if len(fits) > FITS_TOLD else ""
-    where = f"fits on {listed(fits[:FITS_TOLD], 'or')}{more}" if fits else "fits nowhere"
     if woken_by:
         number = f"{len(woken_by):,} of {heard:,} changes" if len(woken_by) > 1 else woken_by[0].change
         return f"{number} woke it; at the second moment it {where}"
