@@ -53,6 +53,8 @@ class Extending:
 
             recorder = Recorder(HTTPCaller())
             yield recorder
+            if not recorder.asked:
+                log.warning("note: no extender was asked: the configuration (--config) has none for these pods")
             if self.record_extenders is not None:
                 recorder.write(self.record_extenders)
                 log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")

@@ -21,15 +21,16 @@ PASSING_METADATA = ("creationTimestamp", "uid")
 
 
 class Recorder:
-    """Asks through ``call`` and keeps what is answered; what nobody heard is not kept."""
+    """Asks through ``call`` and keeps what is answered; what nobody heard is not kept. ``asked``: how often it did."""
 
     def __init__(self, call: CallExtender) -> None:
-        self._call = call
+        self._call, self.asked = call, 0
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
         """Raises what ``call`` raises."""
         asked = _question(extender, verb, payload)
+        self.asked += 1
         try:
             status, body = self._call(extender, verb, payload)
         except ExtenderError as error:
