@@ -41,7 +41,9 @@ class Drain(Document, frozen=True):
     make room by preemption; their successors are among the moved or unplaced. ``over_runs``: the least and the most of
     each number over several ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one
     pod goes after the other. In the others evictions go on side by side and pods come back in another order;
-    ``unplaced_over_runs``: workload -> the least of its pods without a node, which no order allows one, and the most.
+    ``unplaced_over_runs``: workload -> the least and the most of its pods without a node in these orders;
+    ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere even where nobody else
+    came back.
     ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
     ``remedy``: a scenario of whatif in which no pod is left
     without a node, if one was found; ``extended``: what to know of the answers of extenders that were asked.
@@ -72,5 +74,6 @@ class Drain(Document, frozen=True):
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"

@@ -18,8 +18,9 @@ class Failure(Document, frozen=True):
     ``evicted``: pods of other nodes that have to make room; ``lost``: pods that nobody makes anew. ``reasons``: the
     pods that do not fit, by workload and kube-scheduler's words; those that had to make room and come back are among
     them. Of several runs, in which pods come back in different orders, this is the worst, and ``over_runs`` the least
-    and the most unplaced and evicted; ``unplaced_over_runs``: workload -> the least of its pods without a node, which
-    no order allows one, and the most.
+    and the most unplaced and evicted; ``unplaced_over_runs``: workload -> the least and the most of its pods without a
+    node in these orders; ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere
+    even where nobody else came back.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Failure(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def safe(self) -> bool:

@@ -24,7 +24,7 @@ from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
-from kschedctl.studies.order_of_return import order_of_return, unplaced_over_runs
+from kschedctl.studies.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
 from kschedctl.studies.placements import evictions, headroom, pending_groups, pod_counts
@@ -76,6 +76,7 @@ def drain(
         runs=len(found),
         over_runs=over_runs([_numbers(report) for report in found]),
         unplaced_over_runs=unplaced_over_runs([report.unplaced for report in found]),
+        in_no_order=most_in_no_order(report.in_no_order for report in found),
         interrupted=interrupted,
         **said(together(report.unknown for report in found)),
     )
@@ -97,6 +98,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
     before = simulation.view.requested.copy()
     abreast = None if seed == scene.first else Random(seed)
     draining = Draining(simulation, scene.nodes, abreast)
+    evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods, names = simulation.view.pods.objects, simulation.view.nodes.names
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
@@ -113,6 +115,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
             if o.row >= 0
         ),
         unplaced=pending_groups(simulation, unplaced, {}),
+        in_no_order=in_no_order(_emptied(scene, evictable), unplaced) if abreast and unplaced else {},
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
@@ -125,6 +128,13 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         **said(of_simulation(simulation, *draining.leans)),
         interrupted=simulation.interrupted,
     )
+
+
+def _emptied(scene: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+    """The cluster without any of the pods that may be evicted."""
+    simulation = Simulation(scene.scheduler)
+    simulation.take_down(positions)
+    return simulation
 
 
 @dataclass

@@ -27,7 +27,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.edits.cluster_edits import returns
 from kschedctl.studies.edits.node_edits import by_group, zone_of
-from kschedctl.studies.order_of_return import order_of_return, unplaced_over_runs
+from kschedctl.studies.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
 from kschedctl.studies.placements import pending_groups
@@ -115,8 +115,14 @@ def _worst(runs: Sequence[Failure]) -> Failure:
     """The worst of several runs, and how the others differ."""
     spreads = over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
     by_workload = unplaced_over_runs([run.reasons for run in runs])
-    unknown = together(run.unknown for run in runs)
-    return changed(max(runs, key=_badness), over_runs=spreads, unplaced_over_runs=by_workload, unknown=unknown)
+    unknown, proven = together(run.unknown for run in runs), most_in_no_order(run.in_no_order for run in runs)
+    return changed(
+        max(runs, key=_badness),
+        over_runs=spreads,
+        unplaced_over_runs=by_workload,
+        in_no_order=proven,
+        unknown=unknown,
+    )
 
 
 def lose(scene: Scene, loss: Loss) -> Failure:
@@ -128,6 +134,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     displaced = positions_of(there & made_anew)
     simulation = Simulation(scene.scheduler, view.without(gone), seed=loss.seed, sampling=scene.sampling)
     simulation.release(positions_of(there))
+    emptied = simulation.view.fork() if loss.in_any_order else None
     if loss.in_any_order:
         displaced = order_of_return(simulation, displaced, Random(loss.seed))
     outcomes = run_on(simulation, displaced)
@@ -141,6 +148,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
         evicted=len(victims(outcomes)),
         lost=int((there & bare).sum()),
         reasons=pending_groups(simulation, outcomes, {}),
+        in_no_order={} if emptied is None else in_no_order(Simulation(scene.scheduler, emptied), outcomes),
         unknown=of_simulation(simulation),
     )
 

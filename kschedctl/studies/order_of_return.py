@@ -7,13 +7,18 @@ ten seconds at least. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+
+import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import owner_of
 from kschedctl.reports.simulation import Spread, UnplacedPods
-from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.post_filter import run_post_filter
+from kschedctl.scheduler.pre_filter import selected_by_name
+from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.studies.over_runs import over_runs
 
 
@@ -25,9 +30,47 @@ def order_of_return(simulation: Simulation, positions: Iterable[Position], rando
 
 
 def unplaced_over_runs(runs: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
-    """Workload -> how many of its pods get no node: the least, which no order that was tried allows, and the most."""
+    """Workload -> how many of its pods get no node in the orders that were tried: the least and the most."""
     counts = [Counter({group.workload: 0 for group in groups}) for groups in runs]
     for count, groups in zip(counts, runs, strict=True):
         for group in groups:
             count[group.workload] += len(group.pods)
     return over_runs(counts)
+
+
+def in_no_order(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """Workload -> how many of the pods without a node fit nowhere even where nobody else came back, or made room.
+
+    ``emptied``: the pods that come back have left their nodes, and nobody is placed. Others that come back only take
+    room away, but for those that affinity or spreading counts: a refusal that these could lift proves nothing.
+    """
+    pods, found = emptied.view.pods, Counter[str]()
+    known: dict[int, bool] = {}
+    for outcome in outcomes:
+        position, number = outcome.position, int(pods.info[outcome.position])
+        if outcome.row >= 0 or emptied.view.node[position] >= 0:
+            continue
+        if number not in known:
+            known[number] = _refused_for_good(emptied.cycle(position))
+        found[str(owner_of(pods.objects[position]))] += known[number]
+    return dict(+found)
+
+
+def _refused_for_good(cycle: Cycle) -> bool:
+    """Whether every node is refused by a plugin to which no pod more could be of help."""
+    lifted = {"PodTopologySpread"} | ({"InterPodAffinity"} if cycle.info.required_affinity else set())
+    before = cycle.pre_filter
+    if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
+        return False
+    if before.status.rejected:
+        return before.plugin not in lifted
+    verdicts = (verdict.refused for name, verdict in cycle.filter.verdicts.items() if name not in lifted)
+    return bool(np.logical_or.reduce([~selected_by_name(before, cycle.view), *verdicts]).all())
+
+
+def most_in_no_order(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What each run proves holds for all."""
+    found: dict[str, int] = {}
+    for run in runs:
+        found |= {workload: max(number, found.get(workload, 0)) for workload, number in run.items()}
+    return found

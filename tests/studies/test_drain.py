@@ -283,8 +283,32 @@ def test_what_no_order_allows_and_what_depends_on_it() -> None:
         "StatefulSet d/c": Spread(1, 1),
         "StatefulSet d/a": Spread(0, 1),
     }
+    assert report.in_no_order == {"StatefulSet d/c": 1}
     text = RENDERERS["table"](report, Style())
     assert "Without a node, of 16 orders in which pods may come back" in text
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if line.startswith("  StatefulSet d/")}
+    assert rows == {"d/b": ["1"], "d/c": ["1"], "d/a": ["1"]}
+
+
+def test_where_others_could_help_nothing_is_proven() -> None:
+    """``near`` needs ``seed`` beside it, which comes back elsewhere: in each order that is tried, for all we know."""
+    term = {"labelSelector": {"matchLabels": {"app": "seed"}}, "topologyKey": "kubernetes.io/hostname"}
+    beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
+    near["spec"]["affinity"], seed["metadata"]["labels"] = beside, {"app": "seed"}
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), near, seed]), ["n1"], runs=4)
+    assert report.unplaced_over_runs == {"StatefulSet d/near": Spread(1, 1)}
+    assert report.in_no_order == {}
+
+
+def test_room_that_could_be_made_proves_nothing() -> None:
+    """``big`` could preempt ``low`` on n2, as long as nobody of its priority came there."""
+    low = pod("low", "n2", "4", owner={"kind": "StatefulSet", "name": "low"})
+    big, same = of_set("big-0", "big", "3"), of_set("same-0", "same", "3")
+    low["spec"]["priority"], big["spec"]["priority"], same["spec"]["priority"] = -1, 5, 5
+    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), low, big, same]), ["n1"], runs=6)
+    assert sum(report.unplaced_over_runs[f"StatefulSet d/{name}"].most for name in ("big", "same")) == 2
+    assert report.in_no_order == {}
 
 
 def test_pods_of_jobs_come_last() -> None:

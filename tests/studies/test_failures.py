@@ -184,13 +184,15 @@ def test_runs_show_the_worst() -> None:
 
 
 def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
-    """n1 has room for the pod of 3 cpus or for that of 2, whichever comes first."""
-    objects = [node("n0", cpu="8"), node("n1")]
-    sized = [("a", "3"), ("b", "2")]
+    """n1 has room for the pod of 3 cpus or for that of 2, whichever comes first, and never for that of 5."""
+    objects = [node("n0", cpu="16"), node("n1")]
+    sized = [("a", "3"), ("b", "2"), ("c", "5")]
     pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
     worst = failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
-    assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(1, 1))
-    assert worst.unplaced_over_runs == {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+    assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(2, 2))
+    either = {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
+    assert worst.unplaced_over_runs == {**either, "StatefulSet d/c": Spread(1, 1)}
+    assert worst.in_no_order == {"StatefulSet d/c": 1}
 
 
 def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:

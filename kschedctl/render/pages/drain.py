@@ -62,7 +62,7 @@ def drain_page(report: Drain, style: Style) -> Page:
         *headroom_section(report.headroom),
         *before_and_after(report.zones, report.nodes_changed),
         *over_runs_section(report.runs, report.over_runs, WORDS),
-        *order_section(report.runs, report.unplaced_over_runs),
+        *order_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *next_section(style, REPLAYED),
     )
 

@@ -55,7 +55,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *search_lines(report.search_start),
         *_ranking(report, style),
         *(below(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
-        *(order_section(report.runs, worst.unplaced_over_runs) if worst else ()),
+        *(order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
         *next_section(style, REPLAYED),
     )
 

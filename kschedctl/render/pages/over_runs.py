@@ -16,14 +16,20 @@ def over_runs_section(runs: int, numbers: Mapping[str, Spread], words: Mapping[s
     return section(f"{runs:,} runs; what is shown besides is of the first", _table(told))
 
 
-def order_section(runs: int, unplaced: Mapping[str, Spread]) -> Page:
-    """How many pods of each workload get no node in any order that was tried, and how many in some only."""
+def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
+    """How many pods of each workload get no node: in whatever order, in each that was tried, and in some only."""
     if not any(found.most for found in unplaced.values()):
         return ()
-    columns = (Column("workload", keep=True), Column("in any order", right=True), Column("in some only", right=True))
-    rows = tuple((name, _told(found.least), _told(found.most - found.least)) for name, found in unplaced.items())
+    titles = ("in any order", "in each tried", "in some only")
+    columns = (Column("workload", keep=True), *(Column(title, right=True) for title in titles))
+    rows = tuple((name, *map(_told, _parts(found, proven.get(name, 0)))) for name, found in unplaced.items())
     title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
     return section(title, Table(columns, rows).without_empty_columns())
+
+
+def _parts(found: Spread, proven: int) -> tuple[int, int, int]:
+    """Those of whom it is proven, the others that no order tried gave a node, and those that some did."""
+    return proven, max(found.least - proven, 0), found.most - found.least
 
 
 def _told(number: int) -> str:
