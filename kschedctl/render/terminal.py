@@ -75,10 +75,14 @@ def show(page: Page, style: Style) -> str:
 
 
 def _apart(before: Block, block: Block) -> bool:
-    """Whether a line is empty between them: before a heading, a plot without one, a table after a table."""
+    """Whether a line is empty between them: around a plot, before a heading, a table after a table."""
     if isinstance(block, Plot):
         return not isinstance(before, Heading)
-    return isinstance(block, Heading) or (isinstance(block, Table) and isinstance(before, Table | Plot))
+    return (
+        isinstance(block, Heading)
+        or isinstance(before, Plot)
+        or (isinstance(block, Table) and isinstance(before, Table))
+    )
 
 
 def _without_blanks(line: str) -> str:

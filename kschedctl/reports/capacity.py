@@ -11,13 +11,21 @@ from kschedctl.reports.simulation import Headroom, Spread
 from kschedctl.reports.unknown import UnknownKind
 
 
+class RoomLeft(Document, frozen=True):
+    """With so many new ``pods`` placed so many ``nodes`` take one more."""
+
+    pods: int
+    nodes: int
+
+
 class ShapeCapacity(Document, frozen=True):
     """One shape of pod by itself, on the cluster as it is.
 
     ``fits`` pods more; ``limited``: no more than that were tried. ``nodes``: node -> new pods, ``domains``: topology
     key -> value -> new pods. ``message``: what stops the next one, in kube-scheduler's words, ``eliminations``: the
     same by reason; ``evicts``: the pods that preemption would evict for it, which ``fits`` does not count on.
-    ``over_runs``: the least and the most over several runs.
+    ``over_runs``: the least and the most over several runs. ``curve``: what is left as pods come, where it changes (of
+    very many changes some); empty where a part of the nodes is looked at.
     """
 
     shape: str
@@ -32,6 +40,7 @@ class ShapeCapacity(Document, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
+    curve: tuple[RoomLeft, ...] = ()
 
 
 class Capacity(Document, frozen=True):

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.reports.capacity import Capacity, ShapeCapacity
+from kschedctl.reports.capacity import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
@@ -34,6 +34,8 @@ from kschedctl.studies.why.reach import but_for_room, obstacles
 CLAIMING_PODS = 1000
 """Of pods that each need claims of their own no more are tried, unless asked for."""
 AT_ONCE = 256
+POINTS = 400
+"""Of a curve, about."""
 
 
 @dataclass(eq=False)
@@ -160,12 +162,14 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
     positions = [view.pods.index[key] for key in scene.pods[trial.shape]]
     last = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
+    fitting: list[int] = []
     try:
         for position in islice(_pods(view, positions, scene.repeated[trial.shape]), scene.most or MOST_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last.row < 0:
                 break
             rows.append(last.row)
+            fitting.append(last.feasible)
             done(1)
     except KeyboardInterrupt:
         last = Outcome(positions[0], "")
@@ -182,8 +186,17 @@ def run_trial(scene: Shapes, trial: Trial, done: Callable[[int], None] = lambda 
         eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
         headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
         unknown=of_simulation(simulation),
+        curve=() if scene.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
     )
     return replace(found, evicts=_evicts(scene, trial, view, last.position)) if stopped else found
+
+
+def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
+    """``fitting``: on how many nodes each pod fitted; ``ended``: then one more fits on none."""
+    changes = [i for i, nodes in enumerate(fitting) if i == 0 or nodes != fitting[i - 1]]
+    yield from (RoomLeft(i, fitting[i]) for i in changes[:: len(changes) // POINTS + 1])
+    if ended:
+        yield RoomLeft(len(fitting), 0)
 
 
 def _evicts(scene: Shapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
-from reports import HOSTILE, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
+from reports import GATED, HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
@@ -18,6 +18,7 @@ from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, bars
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.document import Document
+from kschedctl.reports.pending import PendingPods
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed, so no picture was drawn: pip install '.[test]'")
 from kschedctl.render.plots import pictures
@@ -130,7 +131,7 @@ def test_names_are_text_and_nothing_else(name: str, capfd: pytest.CaptureFixture
 
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_reports_with_plots_are_pictures(form: str) -> None:
-    for document in (SCHEDULABLE, HOSTILE_REPORT):
+    for document in (SCHEDULABLE, UNSCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING):
         assert picture(document, form)
 
 
@@ -138,6 +139,14 @@ def test_scores_are_of_the_pod() -> None:
     written = texts(picture(SCHEDULABLE))
     assert "Scores by plugin of 3 of 3 feasible nodes for shop/web" in written
     assert {"n1", "n2", "n3", "350", "310", "NodeResourcesFit", "TaintToleration"} <= set(written)
+
+
+def test_pending_pods_are_counted_by_cause_and_refused_nodes_by_reason() -> None:
+    written = texts(picture(PENDING))
+    assert written.index("Insufficient cpu") < written.index("Schedulable: a node fits now")
+    assert {"3", "1", "Pending pods by cause"} <= set(written)
+    refused = texts(picture(UNSCHEDULABLE))
+    assert {"node(s) had untolerated taint(s)", "for this alone", "for more than this"} <= set(refused)
 
 
 def test_several_clusters_have_their_plots_beneath_each_other() -> None:
@@ -153,7 +162,7 @@ def test_of_very_many_plots_not_all_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
-@pytest.mark.parametrize("document", [PENDING, UNSCHEDULABLE], ids=["pending", "unschedulable"])
+@pytest.mark.parametrize("document", [GATED, PendingPods("in all namespaces")], ids=["gated", "nothing pending"])
 def test_what_has_no_plots_is_refused(document: Document, form: str) -> None:
     with pytest.raises(UsageError, match=f"-o {form} draws plots, and this answer has none"):
         picture(document, form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -165,6 +166,13 @@ def test_steps_hold_until_the_next_point() -> None:
 
     assert joined(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
     assert joined(steps, Series("none", ())) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((0, 2), "0 1 2"), ((0, 1), "0 1"), ((3, 3), "3 4"), ((0, 1.5), "0 0.5 1 1.5")]
+)
+def test_counts_have_no_halves(values: Sequence[float], expected: str) -> None:
+    assert " ".join(scale(Axis("pods"), values).ticks.values()) == expected
 
 
 def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:

@@ -73,6 +73,25 @@ def test_claims_of_their_own_run_out() -> None:
     assert "didn't find available persistent volumes" in found.message
 
 
+def test_the_curve_tells_how_room_runs_out() -> None:
+    """n1 has room for 2, n2 for 8: both take one more, then only the other one, then none."""
+    (found,) = fits(pod("p", cpu="500m"))
+    curve = {each.pods: each.nodes for each in found.curve}
+    assert (curve[0], curve[10], max(curve)) == (2, 0, 10)
+    assert list(curve.values()) == [2, 1, 0]
+    (limited,) = fits(pod("p", cpu="100m"), most=7)
+    assert [(each.pods, each.nodes) for each in limited.curve] == [(0, 2)]
+
+
+def test_of_very_many_changes_the_curve_has_some() -> None:
+    """Of 900 nodes with room for a pod each every pod takes one away."""
+    (found,) = fits(pod("p"), objects=[node(f"n{i}", pods="1") for i in range(900)])
+    assert found.fits == 900
+    assert 300 < len(found.curve) <= 402
+    assert all(each.nodes == 900 - each.pods for each in found.curve)
+    assert (found.curve[0].pods, found.curve[-1].pods) == (0, 900)
+
+
 def test_runs_and_processes() -> None:
     manifests = [pod("small"), pod("large", cpu="3")]
     alone = fits(*manifests, runs=3)

@@ -11,7 +11,7 @@ WIDTH, RIGHT = 720, 60
 THICK, GAP = 16, 6
 LOOKS = 8
 """Pieces of the first seven series look different, all others alike."""
-LABEL, CHARACTER = 30, 7
+LABEL, CHARACTER = 44, 7
 """Characters of a name that find room beside its bar; how wide one is, hardly ever more."""
 
 

@@ -33,6 +33,7 @@ from kschedctl.render.pages.sections import (
     searched_lines,
     upstream_fault_lines,
 )
+from kschedctl.render.plots.plot import Plot, bars
 from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
@@ -161,7 +162,16 @@ def _refusals(report: Explanation, style: Style) -> Page:
     if _said_already(report):
         return ()
     reasons = eliminations_section(report.eliminations, style, nearest=False)
-    return (*reasons, *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)))
+    return (*reasons, *_refused(report), *(_nodes(report, style) if style.unlimited else _groups(report.groups, style)))
+
+
+def _refused(report: Explanation) -> tuple[Plot, ...]:
+    amounts: dict[str, dict[str, float]] = {}
+    for each in report.eliminations:
+        reason = each.reason if each.reason not in amounts else f"{each.plugin}: {each.reason}"
+        amounts[reason] = {"for this alone": each.only, "for more than this": each.nodes - each.only}
+    title = f"Nodes that are refused for {report.pod}"
+    return bars(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
 def eliminations_section(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:

@@ -22,6 +22,7 @@ from kschedctl.render.page import (
 from kschedctl.render.pages.explanation import TONES
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.sections import left_out_lines, next_section, not_known_lines, upstream_fault_lines
+from kschedctl.render.plots.plot import Plot, bars
 from kschedctl.reports.pending import PendingGroup, PendingPod, PendingPods
 from kschedctl.reports.unknown import doubt
 
@@ -36,7 +37,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         nothing = paragraph(Marked("Nothing is pending", tone), report.scope + doubt(report.unknown))
         return (nothing, *(next_section(style, "But elsewhere") if report.elsewhere else ()))
     title = f"{count(pods, 'pod')} pending {report.scope}, {count(len(report.groups), 'cause')}{doubt(report.unknown)}"
-    table = section(title, _table(report.groups, style))
+    table = section(title, _table(report.groups, style), *_plot(report))
     return (
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
@@ -45,6 +46,15 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *extended_lines(report.extended),
         *next_section(style),
     )
+
+
+def _plot(report: PendingPods) -> tuple[Plot, ...]:
+    amounts: dict[str, dict[str, float]] = {}
+    for group in report.groups:
+        cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
+        amounts.setdefault(cause, {"pods": 0})["pods"] += len(group.pods)
+    amounts = dict(sorted(amounts.items(), key=lambda each: -each[1]["pods"]))
+    return bars("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
 
 
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:

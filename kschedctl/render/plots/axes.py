@@ -33,9 +33,15 @@ class AxisScale:
 
 
 def scale(axis: Axis, values: Sequence[float]) -> AxisScale:
-    """From at or below the least value to at or above the greatest; of values that the axis has a place for."""
+    """From at or below the least value to at or above the greatest; of values that the axis has a place for.
+
+    Of counts there are no halves.
+    """
     if not axis.decades:
-        return AxisScale(False, {tick: number(tick) for tick in ticks(values or (0.0,))})
+        found = ticks(values or (0.0,))
+        if all(float(value).is_integer() for value in values):
+            found = [tick for tick in found if tick.is_integer()]
+        return AxisScale(False, {tick: number(tick) for tick in found})
     powers = [math.log10(value) for value in values] or [0.0]
     first, last = math.floor(min(powers)), math.ceil(max(powers))
     return AxisScale(True, {float(power): number(10.0**power) for power in range(first, max(last, first + 1) + 1)})

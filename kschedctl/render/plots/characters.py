@@ -20,8 +20,8 @@ FILLS, ASCII_FILLS = "█▒▓░=+:.", "#=+:ox*."
 """The character of each series, of lines and of bars; after the last the first again, as with colours."""
 FRAME = str.maketrans("│┤├─┬┴┼┌┐└┘", "|||-+++++++")
 """The frame where there is nothing but ASCII."""
-LABEL = 28
-"""Columns for the name of a place."""
+LABEL = 44
+"""Columns for the name of a place, at most about half of all."""
 
 
 def drawn(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
@@ -97,7 +97,7 @@ def _placed(points: Sequence[Point], axes: Sequence[AxisScale]) -> list[list[flo
 def _bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     fills = ASCII_FILLS if ascii_only else FILLS
     dots = "..." if ascii_only else "…"
-    names = [shortened(printable(place), LABEL, dots) for place in plot.places]
+    names = [shortened(printable(place), min(LABEL, width // 2 + 5), dots) for place in plot.places]
     label = max(map(cell_len, names))
     stacked = plot.kind is PlotKind.STACKS
     amounts = totals(plot) if stacked else [y for each in plot.series for _, y in each.points]

@@ -36,7 +36,7 @@ INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"
 COLORS = ("#0550ae", "#b35900", "#116329", "#8250df", "#b3261e", "#00707a", FAINT, LINE)
 DASHES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)), (0, (12, 4)))
 LOOKS = len(DASHES)
-LONGEST_TITLE, AXIS, LABEL, KEY = 110, 60, 40, 44
+LONGEST_TITLE, AXIS, LABEL, KEY = 110, 60, 44, 44
 """Characters of titles, and of the names of a place and of a series."""
 SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],

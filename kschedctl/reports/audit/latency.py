@@ -42,6 +42,13 @@ class LatencyVerdict(Document, frozen=True, kw_only=True):
     lever: str = ""
 
 
+class LatencyCurve(Document, frozen=True, kw_only=True):
+    """``within``: seconds, and the share of the observations that took no longer, 0 to 1, at the bounds of buckets."""
+
+    labels: dict[str, str]
+    within: tuple[tuple[float, float], ...]
+
+
 class LatencySection(Section, frozen=True, kw_only=True, tag="latency"):
     """``period``: what time the counters are of, of ``seconds`` where that is known. ``restarted``: within it.
 
@@ -57,6 +64,7 @@ class LatencySection(Section, frozen=True, kw_only=True, tag="latency"):
     target: float = 0.0
     verdicts: tuple[LatencyVerdict, ...] = ()
     attempts: tuple[Timing, ...] = ()
+    attempt_curves: tuple[LatencyCurve, ...] = ()
     algorithm: tuple[Timing, ...] = ()
     extension_points: tuple[Timing, ...] = ()
     plugins: tuple[Timing, ...] = ()

@@ -30,7 +30,7 @@ from kschedctl.studies.latency.catalogue import (
     THROTTLING,
     VICTIMS,
 )
-from kschedctl.studies.latency.figures import durations, numbers, only
+from kschedctl.studies.latency.figures import curves, durations, numbers, only
 from kschedctl.studies.latency.measured import Measured
 from kschedctl.studies.latency.rules import RULES, STALE
 from kschedctl.studies.latency.verdicts import LatencyLimits, Verdict, verdicts
@@ -67,6 +67,7 @@ def measured_section(measured: Measured, limits: LatencyLimits, nodes: int | Non
         verdicts=tuple(map(_verdict, found)),
         missing=measured.missing(),
         **_durations(measured),
+        attempt_curves=curves(measured, ATTEMPTS),
         results=numbers(measured, RESULTS),
         queues=numbers(measured, QUEUES),
         in_flight_events=numbers(measured, IN_FLIGHT),

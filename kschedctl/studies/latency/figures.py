@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kschedctl.reports.audit.latency import Number, Timing
+from kschedctl.reports.audit.latency import LatencyCurve, Number, Timing
 from kschedctl.studies.latency.catalogue import ATTEMPTS, METRICS, PERMIT, POINTS, Kind
 from kschedctl.studies.latency.histograms import Histogram
 from kschedctl.studies.latency.measured import Measured
@@ -26,6 +26,23 @@ def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
         if histogram.count > 0
     ]
     return tuple(sorted(found, key=lambda each: (-(each.mean or 0) * each.count, tuple(each.labels.values()))))
+
+
+def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
+    """How many observations took how long, those of most first; nothing where all lie in one bucket."""
+    names = _METRICS[metric].labels
+    histograms = sorted(measured.of(metric).items(), key=lambda each: (-each[1].count, each[0]))
+    found = (
+        LatencyCurve(
+            labels=dict(zip(names, labels, strict=True)),
+            within=tuple(
+                (bucket.bound, min(bucket.observations / histogram.count, 1.0)) for bucket in histogram.within()
+            ),
+        )
+        for labels, histogram in histograms
+        if histogram.count > 0
+    )
+    return tuple(curve for curve in found if len(curve.within) > 1)
 
 
 def _timing(labels: dict[str, str], histogram: Histogram, whole: float | None) -> Timing:

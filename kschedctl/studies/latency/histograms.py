@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 
 from kschedctl.studies.latency.quantiles import (
     Bucket,
     NativeBucket,
     bucket_quantile,
+    cumulative,
     in_highest,
     native_quantile,
 )
@@ -26,6 +28,10 @@ class ClassicHistogram:
         """As ``histogram_quantile`` estimates it; NaN where there is nothing to estimate it from."""
         return bucket_quantile(q, self.buckets)
 
+    def within(self) -> list[Bucket]:
+        """How many observations were at most so much."""
+        return cumulative(self.buckets)
+
     def at_least(self, q: float) -> bool:
         """Whether the quantile is known to be no less than what is given, but not how much more."""
         return in_highest(q, self.buckets)
@@ -42,6 +48,12 @@ class NativeHistogram:
     def quantile(self, q: float) -> float:
         """As ``histogram_quantile`` estimates it; NaN where there is nothing to estimate it from."""
         return native_quantile(q, self.buckets, self.count, self.total)
+
+    def within(self) -> list[Bucket]:
+        """How many observations were at most so much."""
+        known = sorted(bucket for bucket in self.buckets if bucket.observations)
+        reached = accumulate(bucket.observations for bucket in known)
+        return cumulative(map(Bucket, (bucket.upper for bucket in known), reached))
 
     def at_least(self, q: float) -> bool:
         """Whether the quantile lies in a bucket without an end."""

@@ -53,6 +53,14 @@ def bucket_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     return below.bound + (bound - below.bound) * _part(rank - below.observations, count - below.observations)
 
 
+def cumulative(buckets: Iterable[Bucket]) -> list[Bucket]:
+    """Those with an end by their bounds, no count below the one before, up to the first that has them all."""
+    known = _monotonic(_coalesced(buckets))
+    highest = known[-1].observations if known else 0.0
+    full = bisect_left(known, highest, key=lambda bucket: bucket.observations)
+    return [bucket for bucket in known[: full + 1] if math.isfinite(bucket.bound)]
+
+
 def in_highest(q: float, buckets: Iterable[Bucket]) -> bool:
     """Whether the quantile lies above all finite bounds: then it is at least what ``bucket_quantile`` gives."""
     known = _monotonic(_coalesced(buckets))

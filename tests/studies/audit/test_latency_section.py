@@ -239,3 +239,15 @@ def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: 
     text = "".join(SOUND.values()).encode()
     found = measured_section(since_start(read_text(text, "metrics.txt")), LatencyLimits(), nodes)
     assert [finding.message.partition(": ")[2].partition(" the cluster")[0] for finding in found.findings] == told
+
+
+def test_curves_tell_how_many_attempts_are_done_within_a_time() -> None:
+    """700 in (2, 4] ms, 200 in (4, 8], 100 in (0.512, 1.024] s; nothing after all are done."""
+    (curve,) = section({"attempts": attempts({0.003: 700, 0.005: 200, 0.6: 100})}).attempt_curves
+    assert curve.labels == {"result": "scheduled", "profile": "default-scheduler"}
+    within = {round(seconds, 6): share for seconds, share in curve.within}
+    assert within == {0.001: 0, 0.002: 0, 0.004: 0.7} | {0.001 * 2**i: 0.9 for i in range(3, 10)} | {1.024: 1}
+
+
+def test_of_what_lies_in_one_bucket_there_is_no_curve() -> None:
+    assert section({"attempts": attempts({0.0005: 10})}).attempt_curves == ()

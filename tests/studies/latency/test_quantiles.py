@@ -155,3 +155,11 @@ def test_nans_among_the_observations_lie_above_all_buckets() -> None:
 
 def test_a_native_histogram_without_observations_has_no_quantile() -> None:
     assert math.isnan(NativeHistogram((), 0.0, 0.0).quantile(0.5))
+
+
+def test_how_many_were_at_most_so_much() -> None:
+    native = NativeHistogram((NativeBucket(2, 4, 3), NativeBucket(0.5, 1, 1), NativeBucket(4, INF, 6)), 10, 40)
+    assert native.within() == [(1, 1), (4, 4)]
+    classic = ClassicHistogram(tuple(Bucket(*each) for each in [(INF, 9), (2, 9), (1, 4), (5, 9)]), 9, 12)
+    assert classic.within() == [(1, 4), (2, 9)]
+    assert ClassicHistogram((), 0, 0).within() == []

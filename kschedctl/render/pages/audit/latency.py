@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
+from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.reports.audit.latency import LatencySection, LatencyVerdict, Number, Timing
 
 TONES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
@@ -32,8 +33,26 @@ def latency_blocks(report: LatencySection, style: Style) -> Page:
         Table((Column("state", keep=True), Column("about"), Column("figures")), tuple(map(_verdict, report.verdicts))),
         *_timings("Where attempts spend their time", report.extension_points, style),
         *_timings("Plugins, by what they take in all", report.plugins, style, PLUGINS_SHOWN),
+        *_curves(report),
         *(_more(report, style) if style.wide else ()),
     )
+
+
+def _curves(report: LatencySection) -> Page:
+    """How many attempts are done within a time, by their result."""
+    found = report.attempt_curves
+    if not found:
+        return ()
+    telling = [label for label in found[0].labels if len({each.labels[label] for each in found}) > 1] or ["result"]
+    series = tuple(
+        Series(
+            " ".join(each.labels[label] for label in telling),
+            tuple((seconds, round(100 * share, 3)) for seconds, share in each.within),
+        )
+        for each in found
+    )
+    plot = Plot("Attempts done within a time", Axis("seconds", decades=True), Axis("% of attempts"), series)
+    return section("How long attempts take", plot)
 
 
 def _about(report: LatencySection) -> Block:

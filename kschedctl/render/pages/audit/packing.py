@@ -19,6 +19,7 @@ from kschedctl.render.page import (
     paragraph,
 )
 from kschedctl.render.pages.sections import ROWS_SHOWN, rounded
+from kschedctl.render.plots.plot import bars
 from kschedctl.reports.audit.packing import KeptNode, PackingSection, PoolRoom, StrandedRoom, TypicalPods
 
 FEW = 5
@@ -29,6 +30,7 @@ def packing_blocks(section: PackingSection, style: Style) -> Page:
     """Room by pool, then what is stranded; then what was tried. In full with ``-o wide``."""
     return (
         *_rooms(section.pools, style),
+        *_used(section.pools),
         *_stranded(section.stranded, style),
         *(_typical(section.typical, style) if style.wide or section.stranded else ()),
         *_emptied(section, style),
@@ -55,6 +57,20 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
     shown, note = first_rows(rows, style, ROWS_SHOWN)
     right = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
     return (Table((Column("pool", keep=True), Column("nodes", right=True), Column("resource"), *right), shown, note),)
+
+
+def _used(pools: Sequence[PoolRoom]) -> Page:
+    """What of each pool no further pod can have."""
+    found = [(pool, each) for pool in pools for each in pool.resources if each.allocatable]
+    shown = [(pool, each) for pool, each in found if each.resource in ("cpu", "memory") or each.stranded]
+    amounts = {
+        f"{pool.pool or NO_POOL} {each.resource}": {
+            "requested": round(100 * each.requested / each.allocatable, 1),
+            "stranded": round(100 * each.stranded / each.allocatable, 1),
+        }
+        for pool, each in shown
+    }
+    return bars("Requested and stranded, by pool", ("pool and resource", "% of allocatable"), amounts, len(shown))
 
 
 def _stranded(rooms: Sequence[StrandedRoom], style: Style) -> Page:

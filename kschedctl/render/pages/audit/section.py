@@ -19,6 +19,7 @@ from kschedctl.render.page import (
     Tone,
     first_rows,
     paragraph,
+    plots_of,
 )
 from kschedctl.render.pages.audit.findings import severity_of, what_to_do
 from kschedctl.render.pages.audit.latency import latency_blocks
@@ -74,10 +75,11 @@ def blocks_of(section: Section, style: Style) -> Page:
 
 
 def blocks_in_brief(section: Section, style: Style) -> Page:
-    """What was found, without the rest of the evidence; nothing of a section that is sound."""
+    """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
+    plots = plots_of(EVIDENCE[section.name](section, style)) if style.plots else ()
     if section.state == SOUND:
-        return ()
-    return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF))
+        return plots
+    return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
 
 
 def _not_known(section: Section) -> Page:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.render.page import Page, section
-from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
+from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars
 from kschedctl.reports.capacity import ShapeCapacity
 from kschedctl.reports.failures import Failures
 from kschedctl.reports.simulation import PodCount
@@ -41,7 +41,11 @@ def moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
 
 
 def room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """Where the pods of a shape find room."""
+    """How room runs out as pods of a shape come, and where they find it."""
+    if len(shape.curve) > 1:
+        points = tuple((float(each.pods), float(each.nodes)) for each in shape.curve)
+        title = f"Nodes that take one more {shape.shape}"
+        yield Plot(title, Axis("new pods"), Axis("nodes"), (Series("nodes", points),), PlotKind.STEPS)
     by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
     for key, counts in by_place:
         ranked = sorted(counts, key=lambda place: (-counts[place], place))
