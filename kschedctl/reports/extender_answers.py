@@ -14,7 +14,8 @@ class ExtenderAnswer(Document, frozen=True):
     """What the extender at a URL answered when it was asked about a pod and these nodes.
 
     ``question``: a hash of all that it was asked, the pod's status and times aside. ``body``: the decoded JSON of a
-    ``status`` 200; ``error``: why the call failed, in kube-scheduler's words.
+    ``status`` 200; ``error``: why the call failed, in kube-scheduler's words. ``whole``: the pod was sent with its
+    annotations and volumes, which are not kept.
     """
 
     extender: str
@@ -25,6 +26,7 @@ class ExtenderAnswer(Document, frozen=True):
     status: int = 0
     body: Any = None
     error: str = ""
+    whole: bool = False
 
 
 class ExtenderAnswers(Document, frozen=True):

@@ -195,3 +195,94 @@ def test_remedies_of_many_are_asked_about_too(run: Run, write: Write, tmp_path: 
     assert unasked["cleared"] > 0
     assert [each["affects"] for each in unasked["unknown"]] == ["verdict"]
     assert (refused["cleared"], refused["unknown"]) == (0, [])
+
+
+# -- what else of a pod is sent ---------------------------------------------------------------------------------------
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+ANNOTATIONS = {"gpu.example.com/mode": "mig", LAST_APPLIED: '{"spec": {"env": "TOP-SECRET"}}'}
+VOLUMES = [{"name": "scratch", "hostPath": {"path": "/fast"}}]
+
+
+def whole(name: str, **metadata: Any) -> Json:
+    """A pod with what no plugin reads."""
+    made = pod(name)
+    made["metadata"] |= {"annotations": ANNOTATIONS, **metadata}
+    made["spec"]["volumes"] = VOLUMES
+    made["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "TOP-SECRET"}]
+    return made
+
+
+def sent(run: Run, tmp_path: Path, *options: str) -> tuple[Json, str]:
+    """The pod that the extender got, and all that was printed and written."""
+    said = tmp_path / "said.json"
+    with extender(script=SCRIPT) as server:
+        common = [*options, "--config", config(tmp_path, server.url), "--call-extenders"]
+        found = run(*common, "--record-extenders", str(said), "-o", "json")
+    bodies = [payload for path, _, payload in server.requests if path == "/filter"]
+    assert found.code in (0, 1), found.err
+    return bodies[0]["Pod"], found.out + found.err + said.read_text()
+
+
+def assert_whole(got: Json) -> None:
+    assert got["metadata"]["annotations"] == {"gpu.example.com/mode": "mig"}
+    assert got["spec"]["volumes"] == VOLUMES
+    assert "TOP-SECRET" not in json.dumps(got)
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_a_pod_of_a_file_is_sent_with_its_annotations_and_volumes(
+    command: str, run: Run, write: Write, tmp_path: Path
+) -> None:
+    file = write(node("n1"), node("n2"), node("n3"), whole("web"), pod("other"))
+    got, printed = sent(run, tmp_path, command, "web", "-f", file)
+    assert_whole(got)
+    assert "mig" not in printed
+    assert "scratch" not in printed
+
+
+def test_a_manifest_is_sent_so_too(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
+    template = whole("ignored")
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "annotations": {"of": "the workload"}},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"a": "b"}},
+            "serviceName": "db",
+            "template": {
+                "metadata": {"labels": {"a": "b"}, "annotations": ANNOTATIONS},
+                "spec": template["spec"],
+            },
+        },
+    }
+    manifest = tmp_path / "db.json"
+    manifest.write_text(json.dumps(document))
+    got, printed = sent(run, tmp_path, "explain", "sts/db", "-f", cluster, "-f", str(manifest))
+    assert_whole(got)
+    assert "scratch" not in printed
+
+
+def test_what_was_sent_is_told(run: Run, write: Write, tmp_path: Path) -> None:
+    """Of the pods of a summary no more is known than plugins read."""
+    file = write(node("n1"), node("n2"), node("n3"), whole("web"))
+    with extender(script=SCRIPT) as server:
+        common = ["-f", file, "--config", config(tmp_path, server.url), "--call-extenders"]
+        named, summed = run("explain", "web", *common), run("explain", "-A", *common)
+    assert "extenders got the pod without its environment" in " ".join(named.out.split())
+    assert "no annotations, no environment" in " ".join(summed.out.split())
+    first, last = (payload["Pod"] for path, _, payload in server.requests if path == "/filter")
+    assert_whole(first)
+    assert not last["metadata"].get("annotations")
+
+
+def test_a_recording_answers_without_what_else_was_sent(run: Run, write: Write, tmp_path: Path) -> None:
+    said = str(tmp_path / "said.json")
+    file = write(node("n1"), node("n2"), node("n3"), whole("web"))
+    with extender(script=SCRIPT) as server:
+        common = ["explain", "web", "-f", file, "--config", config(tmp_path, server.url)]
+        asked = run(*common, "--call-extenders", "--record-extenders", said)
+    again = run(*common, "--extender-answers", said)
+    assert (asked.code, again.code) == (0, 0)

@@ -17,6 +17,7 @@ from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.sampled import Sampled
+from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
@@ -83,8 +84,8 @@ def explain(
     Of a workload (deploy/NAME) its pending pods are explained, else one more replica; with -f the manifests of the
     files, each as if it were created now in the cluster: that of the files if they hold nodes, else --snapshot, --demo
     or the live one. Without either every pending pod of the namespace (with -A of all), grouped by cause.
-    HTTP extenders of the configuration are asked only with --call-extenders: they get the pod and the nodes as far as
-    kube-scheduler's plugins read them. Otherwise the answer says what they might change.
+    HTTP extenders of the configuration are asked only with --call-extenders, else the answer says what they might
+    change. They get what plugins read, of a pod that is named its annotations and volumes too, never its environment.
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
@@ -126,11 +127,10 @@ class _Question:
         inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled)
         scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
-            return self._explained(
-                subjects.named(inquiry, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE)
-            )
-        if found := subjects.of_files(inquiry, self.scope):
-            return self._explained(found)
+            found = subjects.named(inquiry, self.words, self.scope, scope.namespace or DEFAULT_NAMESPACE)
+            return self._explained(found, inquiry)
+        if of_files := subjects.of_files(inquiry, self.scope):
+            return self._explained(of_files, inquiry)
         if self.as_if["as_if_priority"] is not None or self.as_if["as_if_priority_class"]:
             raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
         return self._pending(inquiry, scope)
@@ -141,7 +141,8 @@ class _Question:
             return {}
         return about_pending(self.source, report, [*self.scope.arguments(), *self.more])
 
-    def _explained(self, found: Sequence[StandIn]) -> Explanation | Explanations:
+    def _explained(self, found: Sequence[StandIn], inquiry: Inquiry) -> Explanation | Explanations:
+        remember(self.call_extender, found, inquiry, self.source)
         name = self.scope.scheduler_name
         reports = [self._one(_asking(each, name)) for each in found]
         return reports[0] if len(reports) == 1 else explanations(reports)
@@ -165,7 +166,7 @@ class _Question:
                 names([f"{kind} {n}/{name}" for kind, n, name in others]),
             )
         elif others:
-            return self._explained(subjects.stand_ins(inquiry, others))
+            return self._explained(subjects.stand_ins(inquiry, others), inquiry)
         return report
 
 

@@ -14,6 +14,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import TABLE, Form, option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, with_options
 from kschedctl.cli.progress import bars
 from kschedctl.cli.references import references
@@ -82,6 +83,7 @@ def remedies(
         inquiry = replace(inquiry, call_extender=call_extender)
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
+            remember(call_extender, asked, inquiry, source)
             return view.answer(*_of_one(asked[0], wishes))
         if words:
             hint = "name one of them, or none for all of them"

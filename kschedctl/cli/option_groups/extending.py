@@ -37,7 +37,6 @@ class Extending:
     @contextmanager
     def calling(self) -> Iterator[CallExtender | None]:
         """How extenders are asked within the block, None: not at all; what is recorded is written at its end.
-
         Raises UsageError, InputError.
         """
         self._check()
@@ -50,8 +49,9 @@ class Extending:
         else:
             from kschedctl.sources.extenders.http import HTTPCaller  # noqa: PLC0415
             from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
+            from kschedctl.sources.extenders.whole_pods import WholePods  # noqa: PLC0415
 
-            recorder = Recorder(HTTPCaller())
+            recorder = Recorder(WholePods(HTTPCaller()))
             yield recorder
             if not recorder.asked:
                 log.warning("note: no extender was asked: the configuration (--config) has none for these pods")

@@ -6,7 +6,7 @@ Upstream: HTTPExtender in pkg/scheduler/extender.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -32,6 +32,15 @@ CallExtender = Callable[[Mapping[str, Any], str, Mapping[str, Any]], tuple[int, 
 
 Raises ExtenderError where the call fails, UnheardError where nobody knows what the answer would be.
 """
+
+
+@runtime_checkable
+class CallTellingMore(Protocol):
+    """A CallExtender that sends more of some pods than plugins read."""
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """These pods, by ``namespace/name``."""
 
 
 NAME = "Extender"

@@ -12,6 +12,7 @@ from kschedctl.errors import InputError, shown_url
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.extenders.answers import ExtenderError
 from kschedctl.scheduler.extenders.extender import CallExtender, UnheardError
+from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 
@@ -21,15 +22,20 @@ PASSING_METADATA = ("creationTimestamp", "uid")
 
 
 class Recorder:
-    """Asks through ``call`` and keeps what is answered; what nobody heard is not kept. ``asked``: how often it did."""
+    """Asks through ``call`` and keeps what is answered, of what was asked a hash; what nobody heard is not kept.
+
+    ``asked``: how often it did.
+    """
 
     def __init__(self, call: CallExtender) -> None:
         self._call, self.asked = call, 0
+        self.known: dict[str, PodBesides] = call.known if isinstance(call, WholePods) else {}
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> tuple[int, Any]:
         """Raises what ``call`` raises."""
         asked = _question(extender, verb, payload)
+        asked = msgspec.structs.replace(asked, whole=asked.pod in self.known)
         self.asked += 1
         try:
             status, body = self._call(extender, verb, payload)
@@ -52,6 +58,7 @@ class RecordedAnswers:
 
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
+        self.known: Mapping[str, Any] = {each.pod: None for each in answers if each.whole}
         self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
         for each in answers:
             self._left.setdefault(_unanswered(each), []).append(each)
@@ -81,7 +88,7 @@ class RecordedAnswers:
 
 
 def _unanswered(answer: ExtenderAnswer) -> ExtenderAnswer:
-    return msgspec.structs.replace(answer, status=0, body=None, error="")
+    return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
 def _question(extender: Mapping[str, Any], verb: str, payload: Mapping[str, Any]) -> ExtenderAnswer:

@@ -8,9 +8,11 @@ import numpy as np
 
 from kschedctl.reports.explanation import ExtenderCallReport, ExtenderErrorReport, FirstFailReport
 from kschedctl.scheduler.cycle import Cycle
+from kschedctl.scheduler.extenders.extender import CallTellingMore
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXTENDERS_GOT = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
+EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
 
 
 def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
     pod = cycle.info.pod
     binders = (each.url for each in scheduler.extenders if each.settings.bind_verb and each.is_interested(pod))
     return {
-        "extended": (EXTENDERS_GOT,) if calls else (),
+        "extended": (_got(pod.key, scheduler),) if calls else (),
         "extender_order": tuple(extender.url for extender in scheduler.extenders),
         "binder": next(binders, ""),
         "calls": tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
@@ -35,6 +37,12 @@ def extended(cycle: Cycle, scheduler: Scheduler) -> dict[str, Any]:
         "diagnosis": diagnosis(cycle),
         "extender_scores": scores,
     }
+
+
+def _got(pod: str, scheduler: Scheduler) -> str:
+    call = scheduler.call_extender
+    more = isinstance(call, CallTellingMore) and pod in call.known
+    return EXTENDERS_GOT_MORE if more else EXTENDERS_GOT
 
 
 def diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:

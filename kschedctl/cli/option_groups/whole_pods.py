@@ -1,0 +1,77 @@
+"""What extenders are sent of the pods that are asked about, besides what kube-scheduler's plugins read of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, MutableMapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kschedctl.api.workloads import identity
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import connection
+from kschedctl.errors import KschedctlError
+from kschedctl.scheduler.extenders.extender import CallExtender
+from kschedctl.sources.read import read_documents
+from kschedctl.studies.controllers.stand_in import StandIn
+
+if TYPE_CHECKING:
+    from kschedctl.sources.extenders.whole_pods import PodBesides
+
+MOST_BYTES = 64 << 20
+"""Larger files are not read once more."""
+ONE_BY_ONE = 20
+"""Of so many pods at the most a live cluster is asked, each by itself."""
+
+
+def remember(call: CallExtender | None, asked: Iterable[StandIn], inquiry: Inquiry, source: Source) -> None:
+    """Let the call know what manifests, files and a live cluster tell of the pods; of others nothing is known."""
+    if call is None:
+        return
+    from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodBesides, template_of  # noqa: PLC0415
+
+    if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
+        return
+    known, left = call.known, []
+    for each in asked:
+        written = inquiry.written.get(identity(each.workload)) if each.workload else None
+        if written is not None:
+            known[each.pod.key] = PodBesides.of(template_of(written.document))
+        elif each.pod.metadata.uid or not each.note:  # none that is made up for the question
+            left.append(each.pod.key)
+    _of_files(known, left, inquiry)
+    if not (source.snapshot or source.demo) and inquiry.cluster.picture is not None:
+        _of_cluster(known, [key for key in left if key not in known][:ONE_BY_ONE], source)
+
+
+def _of_files(known: MutableMapping[str, PodBesides], keys: Iterable[str], inquiry: Inquiry) -> None:
+    from kschedctl.sources.extenders.whole_pods import PodBesides, pods_among  # noqa: PLC0415
+
+    origins = inquiry.cluster.origins
+    places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
+    for file in {place.rpartition(", document ")[0] or place for place in places.values()}:
+        if not Path(file).is_file() or Path(file).stat().st_size > MOST_BYTES:
+            continue
+        with suppress(KschedctlError):
+            found = dict(pods_among(read_documents(file)))
+            known.update({key: PodBesides.of(found[key]) for key in places if key in found})
+
+
+def _of_cluster(known: MutableMapping[str, PodBesides], keys: Sequence[str], source: Source) -> None:
+    """Each is read once more, whole; where that is refused nothing is known."""
+    from kschedctl.sources.extenders.whole_pods import PodBesides  # noqa: PLC0415
+    from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
+
+    if not keys:
+        return
+    server = connection(source).server
+    try:
+        for namespace, name in (key.split("/", 1) for key in keys):
+            with suppress(RefusedError, KschedctlError, ValueError):
+                path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
+                known[f"{namespace}/{name}"] = PodBesides.of(json.loads(server.get(path)))
+    finally:
+        server.close()

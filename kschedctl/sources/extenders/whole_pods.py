@@ -1,0 +1,78 @@
+"""What an extender may read of a pod and no plugin does: it is sent where it is at hand, and kept nowhere else.
+
+A live scheduler sends the whole pod. Its environment, and what kubectl applied last with it, are not sent from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kschedctl.scheduler.extenders.extender import CallExtender
+
+NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+"""Annotations that repeat the whole pod, its environment too."""
+Json = Mapping[str, Any]
+
+
+class PodBesides(NamedTuple):
+    """Annotations and volumes, as the document of the pod has them."""
+
+    annotations: dict[str, str]
+    volumes: tuple[Json, ...]
+
+    @classmethod
+    def of(cls, pod: Json) -> PodBesides:
+        """Of a pod or a template as somebody wrote it; what is of no use is left out."""
+        annotations = _mapping(_mapping(pod, "metadata"), "annotations")
+        told = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
+        volumes = _mapping(pod, "spec").get("volumes")
+        named = volumes if isinstance(volumes, list) else ()
+        return cls(told, tuple(each for each in named if isinstance(each, Mapping) and each.get("name")))
+
+    def added_to(self, pod: Json) -> dict[str, Any]:
+        """The pod that is sent. Volumes that its controller gave it stay."""
+        own = {each["name"]: each for each in pod["spec"].get("volumes", ())}
+        volumes = list({**own, **{each["name"]: each for each in self.volumes}}.values())
+        metadata = {**pod["metadata"], "annotations": {**pod["metadata"].get("annotations", {}), **self.annotations}}
+        return {**pod, "metadata": metadata, "spec": {**pod["spec"], **({"volumes": volumes} if volumes else {})}}
+
+
+class WholePods:
+    """Asks through ``call``, with what is ``known`` besides of pods, by ``namespace/name``; who asks fills it."""
+
+    def __init__(self, call: CallExtender) -> None:
+        self._call = call
+        self.known: dict[str, PodBesides] = {}
+
+    def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
+        """Raises what ``call`` raises."""
+        metadata = payload["Pod"]["metadata"]
+        besides = self.known.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+        return self._call(extender, verb, {**payload, "Pod": besides.added_to(payload["Pod"])} if besides else payload)
+
+
+def pods_among(documents: Iterable[Json]) -> Iterator[tuple[str, Json]]:
+    """``namespace/name`` and document of each pod, those in lists too."""
+    for document in documents:
+        items = document.get("items")
+        for each in items if isinstance(items, list) else (document,):
+            kind = each.get("kind", "Pod" if document.get("kind") == "PodList" else "")
+            if kind == "Pod":
+                metadata = _mapping(each, "metadata")
+                yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", each
+
+
+def template_of(workload: Json) -> Json:
+    """The document of a pod that a workload makes; a pod is its own."""
+    if workload.get("kind") == "Pod":
+        return workload
+    spec = _mapping(workload, "spec")
+    if workload.get("kind") == "CronJob":
+        spec = _mapping(_mapping(spec, "jobTemplate"), "spec")
+    return _mapping(spec, "template")
+
+
+def _mapping(document: Json, name: str) -> Json:
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}

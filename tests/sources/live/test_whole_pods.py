@@ -1,0 +1,59 @@
+"""Extenders get the pods of a live cluster with what no plugin reads of them: each is read once more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import Response, for_path, kubeconfig, replayed, serving, status
+from live_fixtures import nobody  # noqa: F401 - fixtures
+
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import load
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.extenders.recording import Recorder
+from kschedctl.sources.extenders.whole_pods import PodBesides, WholePods
+from kschedctl.studies.controllers.stand_in import StandIn
+
+PATH = "/api/v1/namespaces/lab/pods/p01-cpu"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+WHOLE = {
+    "metadata": {"name": "p01-cpu", "annotations": {"a": "b", LAST_APPLIED: "{}"}},
+    "spec": {"containers": [{"env": [{"name": "TOKEN", "value": "secret"}]}], "volumes": [{"name": "v"}]},
+}
+
+
+def never(*_: Any) -> tuple[int, Any]:
+    raise AssertionError("nobody is asked")
+
+
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        (Response(body=json.dumps(WHOLE).encode()), {"lab/p01-cpu": PodBesides({"a": "b"}, ({"name": "v"},))}),
+        (status(403, "pods is forbidden"), {}),
+        (status(404, "not found"), {}),
+    ],
+    ids=["read", "refused", "gone"],
+)
+@pytest.mark.parametrize("extenders", [1, 0])
+def test_a_pod_of_a_live_cluster(
+    answer: Response, known: dict[str, Any], extenders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where the configuration has an extender is anything read."""
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**head, "extenders": [{"urlPrefix": "http://x", "filterVerb": "f"}] * extenders}))
+    with serving(for_path(PATH, answer), replayed) as api:
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
+        source, recorder = Source(config=str(config)), Recorder(WholePods(never))
+        cluster = load(source)
+        pod = cluster.pod("lab", "p01-cpu")
+        assert pod is not None
+        remember(recorder, [StandIn(Scheduler(cluster), pod)], Inquiry(cluster), source)
+        assert (PATH in api.paths()) is bool(extenders)
+    assert recorder.known == (known if extenders else {})
