@@ -56,10 +56,12 @@ ANSWERS: Mapping[str, type] = {
     "permit": Status,
 }
 """Method of a plugin -> what it answers; ``filter`` yields Rejections, ``leans`` Leans, those of Reserve Changes."""
+FOR_GOOD_OR_NOT = frozenset({Code.UNSCHEDULABLE, Code.UNRESOLVABLE})
+"""The refusals before Permit: that a pod waits for something of its own there (Pending) is not replayed."""
 CODES: Mapping[str, frozenset[Code]] = {
     "pre_enqueue": REJECTIONS | {Code.SUCCESS},
-    "pre_filter": REJECTIONS | {Code.SUCCESS, Code.SKIP},
-    "filter": REJECTIONS | {Code.ERROR},
+    "pre_filter": FOR_GOOD_OR_NOT | {Code.SUCCESS, Code.SKIP},
+    "filter": FOR_GOOD_OR_NOT | {Code.ERROR},
     "post_filter": REJECTIONS | {Code.SUCCESS},
     "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
 }

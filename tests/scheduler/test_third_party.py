@@ -354,7 +354,11 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ("Short", None, "fails in filter: TypeError: its mask is bool (2,), not one boolean for each of 1 nodes"),
         ("Queue", None, "fails in pre_enqueue: PluginError: no such answer here"),
         ("Half", None, "cannot be loaded: TypeError: it has score, but not normalize: at score it needs score"),
-        ("Coded", None, "fails in filter: TypeError: it answers with code Success, not with one of Error, Pending"),
+        (
+            "Coded",
+            None,
+            "fails in filter: TypeError: it answers with code Success, not with one of Error, Unschedulable",
+        ),
         ("Numbered", None, "fails in filter: TypeError: its reasons are (5,), not several texts"),
         ("Stating", None, "fails in filter: TypeError: its fact is dict, not a function of the row"),
         ("Naming", None, "fails in pre_filter: TypeError: its node_names are 'n1', not several texts"),
