@@ -127,6 +127,7 @@ class SimulationReport(Document, frozen=True):
     """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
     good where it was more than one. ``zones``: the pods of each; ``nodes_changed``: of the nodes
     where their number is another one in the end.
+    ``waiting``: pod -> why Permit lets it wait on its node before it is bound.
     ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
     replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
@@ -146,6 +147,7 @@ class SimulationReport(Document, frozen=True):
     nodes_changed: tuple[PodCount, ...] = ()
     placements: dict[str, str] = msgspec.field(default_factory=dict)
     tied: dict[str, int] = msgspec.field(default_factory=dict)
+    waiting: dict[str, str] = msgspec.field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

@@ -13,6 +13,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import owner_of
 from kschedctl.api.resource_names import PODS
 from kschedctl.reports.simulation import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
+from kschedctl.scheduler.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
 from kschedctl.scheduler.simulation.simulation import ERROR, GATED, UNSCHEDULABLE, Outcome, Simulation
@@ -83,6 +85,22 @@ def pending_groups(
         UnplacedPods(workload, verdict, message, tuple(pods), *waiting)
         for (workload, verdict, message, waiting), pods in groups.items()
     )
+
+
+def waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """Pod -> why Permit lets it wait on its node, as things are now; of those that got one."""
+    profiles = map(simulation.scheduler.framework, simulation.scheduler.configuration.profiles)
+    plugins = (plugin for framework in profiles if framework for plugin in framework.at("permit"))
+    if not any(offers(plugin, PermitPlugin) for plugin in plugins):
+        return {}
+    found = {}
+    for outcome in outcomes:
+        framework, info = simulation.framework(outcome.position), simulation.placements.arriving(outcome.position)
+        status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
+        if status.code is Code.WAIT:
+            reasons = (reason for reason in status.reasons if reason != SOMEBODY_WAITS)
+            found[simulation.view.pods.objects[outcome.position].key] = ", ".join(reasons)
+    return found
 
 
 def retried_groups(

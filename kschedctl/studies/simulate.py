@@ -31,6 +31,7 @@ from kschedctl.studies.placements import (
     per_domain,
     pod_counts,
     retried_groups,
+    waiting_at_permit,
 )
 from kschedctl.studies.settling import come_back, victims
 from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
@@ -110,6 +111,7 @@ def run_scene(
         **pod_counts(view, before),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
+        waiting=waiting_at_permit(simulation, placed.values()),
         assumed=tuple(scene.assumed),
         **left_out(scene.scheduler),
         **searched(scene.sampling, len(names), seed),

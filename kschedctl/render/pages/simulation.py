@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.render.page import (
     Bullets,
@@ -17,6 +17,7 @@ from kschedctl.render.page import (
     Tone,
     count,
     first_rows,
+    names,
     paragraph,
     section,
 )
@@ -65,7 +66,15 @@ def _verdict(report: SimulationReport) -> Page:
     if report.interrupted and not total:
         return interruption(True, "nothing was known by then")
     told = _placed(report, total) if total else paragraph(Marked("Nothing to schedule", Tone.GOOD), "")
-    return (*interruption(report.interrupted), told)
+    return (*interruption(report.interrupted), told, *_waiting(report))
+
+
+def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
+    """The pods that have a node, but are not bound there yet."""
+    if report.waiting:
+        number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
+        word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
+        yield paragraph(word, f"{reasons}")
 
 
 def _placed(report: SimulationReport, total: int) -> Paragraph:
