@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kschedctl.reports.capacity import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.reports.explanation import (
     Advice,
     CandidateReport,
@@ -190,4 +191,18 @@ HOSTILE_PENDING = PendingPods(
     ),
     not_replayed=(HOSTILE,),
 )
+HOSTILE_ROOM = Capacity(
+    0,
+    (
+        ShapeCapacity(
+            HOSTILE,
+            3,
+            False,
+            {HOSTILE: 2, "n2": 1},
+            {HOSTILE: {HOSTILE: 3}},
+            curve=(RoomLeft(0, 2), RoomLeft(2, 1), RoomLeft(3, 0)),
+        ),
+    ),
+)
+"""With plots of both kinds."""
 COMMANDS = {"": (HOSTILE,), HOSTILE: (HOSTILE,)}

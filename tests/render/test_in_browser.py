@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 from opened_reports import Opens
 from playwright.sync_api import expect
-from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SCHEDULABLE, UNSCHEDULABLE
+from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, HOSTILE_ROOM, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -20,8 +21,8 @@ from kschedctl.reports.simulation import PodCount, SimulationReport
 
 ALL = pytest.mark.parametrize(
     "document",
-    [UNSCHEDULABLE, SCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING],
-    ids=["unschedulable", "schedulable", "pending", "hostile", "hostile-pending"],
+    [UNSCHEDULABLE, SCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING, HOSTILE_ROOM],
+    ids=["unschedulable", "schedulable", "pending", "hostile", "hostile-pending", "hostile-room"],
 )
 
 
@@ -241,3 +242,14 @@ def test_pods_of_zones_and_nodes_stand_before_and_after(opened: Opens) -> None:
     assert zones.locator("rect title").all_text_contents() == ["a: before 4", "a: after 5", "b: after 2"]
     nodes = page.get_by_role("img", name="Pods by node, before and after").locator("text").all_text_contents()
     assert nodes == ["n2", "0", "2", "n1", "4", "5"]
+
+
+def test_room_runs_out_in_steps(opened: Opens) -> None:
+    """Two nodes until two pods are placed, one until three are: there and back the line is level or upright."""
+    drawing = opened(HOSTILE_ROOM).get_by_role("img", name="Nodes that take one more")
+    path = drawing.locator("path.curve").get_attribute("d")
+    points = [tuple(map(float, point.split())) for point in path.removeprefix("M").split("L")]
+    assert [y for _, y in points] == sorted(y for _, y in points)
+    assert all(x == a or y == b for (x, y), (a, b) in pairwise(points))
+    assert len(points) == 5
+    assert "nodes over new pods: nodes from 2 at 0 to 0 at 3" in drawing.locator("desc").text_content()

@@ -23,6 +23,7 @@ from kschedctl.studies.parallel import Progress, Workers
 EXAMPLES = (
     "kschedctl capacity -f web.yaml",
     "kschedctl capacity -f web.yaml --max 50 --snapshot prod.ksnap",
+    "kschedctl capacity -f web.yaml --plot",
 )
 
 

@@ -25,6 +25,7 @@ from kschedctl.studies.parallel import Progress, Workers
 EXAMPLES = (
     "kschedctl failures --zones",
     "kschedctl failures --nodes --snapshot prod.ksnap -o json",
+    "kschedctl failures --zones -o svg > losses.svg",
 )
 
 
