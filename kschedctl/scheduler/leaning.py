@@ -56,6 +56,12 @@ class LeaningPlugin(Plugin, Protocol):
         """
 
 
+@runtime_checkable
+class DoubtfulPlugin(Plugin, Protocol):
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """What its answer about the pod leans on that no object tells, as what the scheduler remembers."""
+
+
 EVERYTHING = (Lean("Node", Effect.EITHER), Lean("Pod", Effect.EITHER))
 """What every answer leans on."""
 

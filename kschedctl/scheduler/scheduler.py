@@ -22,7 +22,7 @@ from kschedctl.scheduler.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.extension_points import points_by_methods
 from kschedctl.scheduler.framework import Plugin, QueueSortPlugin, offers
 from kschedctl.scheduler.kinds_read import kinds_of, needless
-from kschedctl.scheduler.leaning import Unknown, not_asked, unknowns
+from kschedctl.scheduler.leaning import DoubtfulPlugin, Unknown, not_asked, unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.queueing.event_handlers import EventHandlers
 from kschedctl.scheduler.queueing.registrations import REFUSING_POINTS, Registrations, union_of_actions
@@ -61,6 +61,7 @@ class Framework:
             and (made := plugin.make(profile.args.get(name), gates)) is not None
         }
         self.enabled = sorted(enabled)
+        self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
         self._less: dict[frozenset[str], Framework] = {}
         self._at: dict[str, list[Plugin]] = {}
         unmade = enabled - self.plugins.keys()
@@ -201,9 +202,10 @@ class Scheduler:
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
-        if not (framework.extenders or view.objects.gaps):
+        if not (framework.extenders or framework.doubtful or view.objects.gaps):
             return framework, ()
         found = tuple(dict.fromkeys(lean for each in framework.extenders for lean in each.leans(info.pod)))
+        found += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
         if not view.objects.gaps:
             return framework, found
         found += unknowns(framework.plugins.values(), info, view)

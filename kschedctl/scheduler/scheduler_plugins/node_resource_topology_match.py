@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
-from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY, PODS, is_native, readable
+from kschedctl.api.objects import Pod
+from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
-from kschedctl.scheduler.configuration.field_errors import invalid
-from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES, PluginArgs, ResourceSpec
+from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Rejection
-from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Changes, Code, Peers, Reads, Rejection, Reservation
+from kschedctl.scheduler.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers, score_of_pod
-from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaNodes, numa_list, numa_nodes
+from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaList, NumaNodes, is_affine, numa_list, numa_nodes
 from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
+from kschedctl.scheduler.scheduler_plugins.topology_match_args import LEAST_NUMA_NODES, NodeResourceTopologyMatchArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 EPHEMERAL = frozenset({"ephemeral-storage", "storage"})
 """Native resources that may be there without belonging to a NUMA node; devices may too."""
-LEAST_NUMA_NODES = "LeastNUMANodes"
+INVALID = "invalid node topology data"
 OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 """What a node is taken to have, be it none of it."""
-
-
-class NumaScoringStrategy(PluginArgs, frozen=True):
-    type: str = "LeastAllocated"
-    resources: tuple[ResourceSpec, ...] = ()
-
-
-class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
-    """How nodes are scored; the other fields are about a cache of what is available, which the default goes without.
-
-    Upstream: apis/config/v1/types.go and defaults.go of scheduler-plugins.
-    """
-
-    scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
-    cache_resync_period_seconds: int = 0
-    discard_reserved_nodes: bool = False
-    cache: dict[str, Any] | None = None
-    preemption_mode: str = "Disabled"
-
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
-        if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
-            yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
-        if self.preemption_mode not in ("Disabled", "Enabled"):
-            yield invalid("preemptionMode", self.preemption_mode, "invalid PreemptionMode")
-
-    @property
-    def replayed(self) -> bool:
-        """Whether it follows from what exporters published alone."""
-        cached = self.discard_reserved_nodes or self.cache_resync_period_seconds > 0
-        return not cached and self.preemption_mode == "Disabled"
 
 
 class NodeResourceTopologyMatch(DeclaredPlugin):
@@ -68,7 +40,8 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
 
     What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
     node would be left, by the worst that fits, or from how few NUMA nodes they would get all. Without a cache, as by
-    default, what pods take that were placed just now does not count until their node publishes it.
+    default, what pods take that were placed just now does not count until their node publishes it. Nodes that a cache
+    leaves out while pods are reserved there are those of pods that wait for Permit, as placed ones are bound at once.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -79,21 +52,29 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
     args_type = NodeResourceTopologyMatchArgs
 
-    def __init__(self, strategy: NumaScoringStrategy) -> None:
+    def __init__(self, args: NodeResourceTopologyMatchArgs) -> None:
+        strategy = args.scoring_strategy
         self.strategy = strategy.type
+        self.cache = OverReserve(self.name, args.cache) if args.over_reserves else None
+        self.reads = Reads.PODS if self.cache else Reads.NODES
         self.weights = {each.name: each.weight or 1 for each in strategy.resources or DEFAULT_RESOURCES}
 
     @classmethod
     def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self | None:
         """None for arguments of which the effect is not replayed."""
-        return cls(args.scoring_strategy) if args.replayed else None
+        return cls(args) if args.replayed else None
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        numa, quality = _numa(view), quality_of_service(info.pod)
+        numa, quality = self._numa(view), quality_of_service(info.pod)
         asked, left = _asked(info), dict(numa.available)
-        if quality is QualityOfService.BEST_EFFORT and all(is_native(name) for _, each in asked for name in each):
+        if not self._is_asked(info):
             return
-        by_container = numa.single & ~numa.by_pod
+        single = numa.single
+        if self.cache:
+            foreign = self.cache.published(view).foreign
+            yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
+            single = single & ~foreign
+        by_container = single & ~numa.by_pod
         for what, requests in asked:
             fits = _fitting(requests, numa, left, view, quality)
             refused = by_container & ~fits.any(axis=1)
@@ -104,10 +85,8 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
                 _take(requests, fits, left, quality)
         if numa.by_pod.any():
             requests = effective_requests(info.pod)
-            refused = numa.by_pod & ~_fitting(requests, numa, left=numa.available, view=view, quality=quality).any(
-                axis=1
-            )
-            yield self._rejection(refused, "cannot align pod", requests, numa)
+            fits = _fitting(requests, numa, numa.available, view, quality)
+            yield self._rejection(single & numa.by_pod & ~fits.any(axis=1), "cannot align pod", requests, numa)
 
     def _rejection(self, refused: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
         return Rejection(refused, Code.UNSCHEDULABLE, reason, partial(_most_available, requests, numa))
@@ -116,13 +95,33 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
         if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
-            return _by_count(info, view, rows)
-        numa, strategy = _numa(view), STRATEGIES[self.strategy]
+            return self._by_count(info, view, rows)
+        numa, strategy = self._numa(view), STRATEGIES[self.strategy]
         of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
         containers = [of(requests) for _, requests in _asked(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
         found = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
         return np.where(numa.single[rows], found, 0)
+
+    def _by_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
+        """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
+        numa = _numa_list(view).less(self._reserved(view)).taken(rows)
+        by_container = score_of_containers((requests for _, requests in _asked(info)), numa)
+        found = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
+        return np.where(numa.known, found, 0)
+
+    def _numa(self, view: Fork) -> NumaNodes:
+        return _numa_nodes(view).less(self._reserved(view))
+
+    def _reserved(self, view: Fork) -> Mapping[str, Amounts]:
+        """Resource -> (N,): what a cache takes from all NUMA nodes of a node."""
+        return self.cache.reserved(view) if self.cache else {}
+
+    def _is_asked(self, info: PodInfo) -> bool:
+        """Whether NUMA nodes matter to the pod at all."""
+        if quality_of_service(info.pod) is not QualityOfService.BEST_EFFORT:
+            return True
+        return not all(is_native(name) for _, each in _asked(info) for name in each)
 
     def normalize(self, state: Any, scores: Scores) -> Scores:
         return scores
@@ -130,24 +129,35 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean(KIND, Effect.EITHER)
 
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """What a cache holds."""
+        if self.cache and self._is_asked(info):
+            yield self.cache.doubts(view)
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
+        """What is reserved follows from where the pods are."""
+        return {}
+
+    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        return {}
+
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
+        return Reservation()
+
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
 
-def _by_count(info: PodInfo, view: Fork, rows: Rows) -> Scores:
-    """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
-    index = view.nodes.index
-    numa = view.objects.index((KIND, "list"), lambda found: numa_list(found, index), KIND, of=(view.nodes,)).taken(rows)
-    by_container = score_of_containers((requests for _, requests in _asked(info)), numa)
-    found = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
-    return np.where(numa.known, found, 0)
-
-
-def _numa(view: Fork) -> NumaNodes:
+def _numa_nodes(view: Fork) -> NumaNodes:
     index = view.nodes.index
     return view.objects.index(KIND, lambda found: numa_nodes(found, index), KIND, of=(view.nodes,))
+
+
+def _numa_list(view: Fork) -> NumaList:
+    index = view.nodes.index
+    return view.objects.index((KIND, "list"), lambda found: numa_list(found, index), KIND, of=(view.nodes,))
 
 
 def _asked(info: PodInfo) -> list[tuple[str, Requests]]:
@@ -157,11 +167,6 @@ def _asked(info: PodInfo) -> list[tuple[str, Requests]]:
         ("sidecar container" if c.restart_policy == "Always" else "init container", c) for c in spec.init_containers
     )
     return [(what, container_requests(pod, c)) for what, c in (*init, *(("container", c) for c in spec.containers))]
-
-
-def _is_affine(resource: str) -> bool:
-    """Whether only pods that are Guaranteed get it from a NUMA node, exclusively."""
-    return resource in (CPU, MEMORY) or resource.startswith(HUGE_PAGES_PREFIX)
 
 
 def _fitting(
@@ -174,7 +179,7 @@ def _fitting(
             continue
         available = left.get(resource, numa.of(resource))
         has = available >= 0
-        shared = quality is not QualityOfService.GUARANTEED and _is_affine(resource)
+        shared = quality is not QualityOfService.GUARANTEED and is_affine(resource)
         enough = has & (shared | (available >= amount))
         if resource in EPHEMERAL or not is_native(resource):
             enough |= ~has.any(axis=1, keepdims=True)
@@ -195,7 +200,7 @@ def _take(requests: Requests, fits: Bools, left: dict[str, Amounts], quality: Qu
     rows = np.flatnonzero(fits.any(axis=1))
     first = fits[rows].argmax(axis=1)
     for resource, amount in requests.items():
-        if resource not in left or (quality is not QualityOfService.GUARANTEED and _is_affine(resource)):
+        if resource not in left or (quality is not QualityOfService.GUARANTEED and is_affine(resource)):
             continue
         after = left[resource].copy()
         taken = after[rows, first]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from kschedctl.api.arrays import Amounts, Bools, Counts, Rows
 from kschedctl.api.objects import NodeResourceTopology, TopologyZone
 from kschedctl.api.pod_requests import quantities
 from kschedctl.api.quantity import QuantityError
+from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY
 from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import amounts
 
@@ -83,6 +84,10 @@ class NumaNodes(NamedTuple):
         found = self.available.get(resource)
         return np.full((len(self.single), self.width), -1, np.int64) if found is None else found
 
+    def less(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
+        """The same after these amounts (N,) were taken from every NUMA node of each node."""
+        return self._replace(available=_less(self.available, reserved)) if reserved else self
+
 
 @dataclass(frozen=True)
 class NumaList:
@@ -114,6 +119,10 @@ class NumaList:
         found = self.available.get(resource)
         return np.full(self.number.shape, -1, np.int64) if found is None else found
 
+    def less(self, reserved: Mapping[str, Amounts]) -> NumaList:
+        """The same after these amounts (N,) were taken from every NUMA node of each node."""
+        return replace(self, available=_less(self.available, reserved)) if reserved else self
+
     def taken(self, rows: Rows) -> NumaList:
         """Of some rows."""
         available = {name: each[rows] for name, each in self.available.items()}
@@ -141,10 +150,24 @@ def numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, in
     return NumaList(known, by_pod, most, number, costs, available)
 
 
+def _less(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
+    """What is left of each, at least nothing; -1 where there was none stays."""
+    found = dict(available)
+    for name in reserved.keys() & found.keys():
+        left = np.maximum(found[name] - reserved[name][:, None], 0)
+        found[name] = np.where(found[name] < 0, -1, left)
+    return found
+
+
 def _costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
     """How far the zone is from each of these, with itself among them."""
     costs = {_numbered(cost.name): cost.value for cost in zone.costs}
     return [costs.get(number, FAR) for number in numbers]
+
+
+def is_affine(resource: str) -> bool:
+    """Whether only pods that are Guaranteed get it from a NUMA node, exclusively."""
+    return resource in (CPU, MEMORY) or resource.startswith(HUGE_PAGES_PREFIX)
 
 
 def numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaNodes:

@@ -135,15 +135,6 @@ def test_pods_that_are_not_guaranteed_like_all_nodes_alike() -> None:
     assert report(*nodes, pod(container(BIG, {})))["score"][NAME] == {"a": 100, "b": 100}
 
 
-@pytest.mark.parametrize(
-    "args",
-    [{"cacheResyncPeriodSeconds": 5}, {"discardReservedNodes": True}],
-)
-def test_what_is_not_replayed_is_named(args: Json) -> None:
-    found = report(node("a"), topology("a", HALF), pod(container(BIG)), **args)
-    assert found["notReplayed"] == [f"plugin {NAME}"]
-
-
 def test_bad_input() -> None:
     with pytest.raises(ConfigurationError, match="invalid ScoringStrategyType"):
         report(node("a"), pod(container(BIG)), scoringStrategy={"type": "Most"})

@@ -1,0 +1,55 @@
+"""A profile whose NodeResourceTopologyMatch has a cache: exit 5 where what that holds decides, 0 where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, Write, node, pod
+
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
+
+Json = dict[str, Any]
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: NodeResourceTopologyMatch}]}
+  pluginConfig: [{name: NodeResourceTopologyMatch, args: {cacheResyncPeriodSeconds: 5, cache: null}}]
+"""
+
+
+def published(about: str) -> Json:
+    """Of node w1, about the pod of that name."""
+    attributes = {
+        "topologyManagerPolicy": "single-numa-node",
+        "nodeTopologyPodsFingerprint": fingerprint([("default", about)]),
+    }
+    zone = {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "available": "4"}]}
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "w1"},
+        "zones": [zone],
+        "attributes": [{"name": name, "value": value} for name, value in attributes.items()],
+    }
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ("old", (0, "NodeResourceTopologies may be older in the scheduler's cache; the scores could be others")),
+        ("gone", (5, "NodeResourceTopologies of a node are not about the pods that are there")),
+    ],
+)
+def test_explain(run: Run, write: Write, tmp_path: Path, about: str, expected: tuple[int, str]) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIGURATION)
+    old = {**pod("old", nodeName="w1"), "status": {"phase": "Running"}}
+    cluster = write(node("w1"), published(about), old, pod("web"))
+    found = run("explain", "web", "-f", cluster, "--config", str(config))
+    code, told = expected
+    assert found.code == code
+    assert told in " ".join(found.out.split())

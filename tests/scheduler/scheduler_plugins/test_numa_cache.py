@@ -1,0 +1,255 @@
+"""NodeResourceTopologyMatch with a cache: what was placed since is deducted, what nobody read leaves doubts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from test_node_resource_topology_match import HALF, NAME, container, node, topology
+
+from kschedctl.api.objects import Pod
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve, is_exclusive
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import numa_list
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
+from kschedctl.scheduler.scheduler_plugins.topology_match_args import NumaCacheArgs
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.explain import explain
+
+Json = dict[str, Any]
+OVER_RESERVE = {"cacheResyncPeriodSeconds": 5}
+THREE = {"cpu": "3", "memory": "1Gi"}
+SHARED = {"cpu": "2500m", "memory": "1Gi"}
+CHANGED = "of a node are not about the pods that are there, and the scheduler's cache was not read"
+OLDER = "may be older in the scheduler's cache"
+
+
+def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **more: Any) -> Json:
+    """``more``: phase, scheduler and priority."""
+    spec = {"containers": [container(requests, limits)], "schedulerName": more.get("scheduler", "default-scheduler")}
+    spec["priority"] = more.get("priority", 0)
+    metadata = {"name": name, "namespace": "default"}
+    status = {"phase": more.get("phase", "Running" if on else "Pending")}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec | ({"nodeName": on} if on else {}), "status": status}
+
+
+def published(*names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)) -> Json:
+    """Of node a, about pods of these names."""
+    found = topology("a", *numa, scope=scope)
+    sign = fingerprint(("default", name) for name in names)
+    found["attributes"].append({"name": "nodeTopologyPodsFingerprint", "value": sign})
+    if method:
+        found["attributes"].append({"name": "nodeTopologyPodsFingerprintMethod", "value": method})
+    return found
+
+
+def cluster(*objects: Json, points: tuple[str, ...] = ("filter", "score", "reserve"), **args: Any) -> Cluster:
+    plugins = {point: {"enabled": [{"name": NAME}]} for point in points}
+    profile = {"plugins": plugins, "pluginConfig": [{"name": NAME, "args": args or OVER_RESERVE}]}
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return Cluster.from_objects([node("a"), *objects], config={**config, "profiles": [profile]}, other_builds=True)
+
+
+def report(*objects: Json, **args: Any) -> Json:
+    found: Json = explain(cluster(*objects, **args), "default/web").to_dict()
+    return found
+
+
+def doubts(found: Json) -> list[tuple[str, str]]:
+    return [(each["why"], each["affects"]) for each in found["unknown"]]
+
+
+def placed(*pods: Json, **args: Any) -> list[str]:
+    """Those that get a node of a with two NUMA nodes, each with 4 cpu."""
+    simulation = Simulation(Scheduler(cluster(published(), *pods, **args)))
+    index = simulation.view.pods.index
+    simulation.schedule([index[f"default/{each['metadata']['name']}"] for each in pods])
+    return [name for name, position in index.items() if simulation.view.node[position] >= 0]
+
+
+# -- what was placed since --------------------------------------------------------------------------------------------
+
+
+def test_what_was_placed_is_taken_from_every_numa_node() -> None:
+    """The first takes 3 of 4 cpu of both, for who knows of which; without a cache nothing of either."""
+    two = pod("p1", THREE), pod("p2", THREE)
+    assert placed(*two) == ["default/p1"]
+    assert placed(*two, cacheResyncPeriodSeconds=0) == ["default/p1", "default/p2"]
+    assert placed(*two, discardReservedNodes=True, cacheResyncPeriodSeconds=5) == ["default/p1", "default/p2"]
+
+
+def test_what_pods_share_is_taken_too() -> None:
+    """The first is Burstable: the kubelet gives it no cpu of its own."""
+    assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED)) == ["default/p1"]
+    assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED, limits={})) == ["default/p1", "default/p2"]
+
+
+def test_no_numa_node_has_less_than_nothing() -> None:
+    """Upstream's UpdateNRT: what cannot be taken leaves 0. Of memory there is enough."""
+    small = {"cpu": "6", "memory": "1Gi"}
+    shared = [pod(f"p{i}", small, limits={}) for i in range(3)]
+    assert placed(*shared, pod("p9", {"cpu": "1", "memory": "1Gi"})) == [f"default/p{i}" for i in range(3)]
+
+
+NIC = "vendor.com/nic"
+
+
+@pytest.mark.parametrize(
+    ("numa", "containers", "left"),
+    [
+        (
+            ({"cpu": "20", "memory": "32Gi"}, {"cpu": "20", "memory": "32Gi", NIC: "8"}),
+            ({"cpu": "16", "memory": "4Gi", NIC: "2"}, {"cpu": "2", "memory": "2Gi"}),
+            {"cpu": [2_000, 2_000], "memory": [26 << 30, 26 << 30], NIC: [-1, 6]},
+        ),
+        (
+            ({"cpu": "30", "memory": "60Gi"}, {"cpu": "30", "memory": "60Gi"}),
+            ({"cpu": "8", "memory": "16Gi"},),
+            {"cpu": [22_000, 22_000], "memory": [44 << 30, 44 << 30]},
+        ),
+    ],
+    ids=["TestResourceStoreUpdate", "TestGetCachedNRTCopyReserve"],
+)
+def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json, ...], left: Json) -> None:
+    """store_test.go, overreserve_test.go: -1 where a NUMA node has none."""
+    reserved = pod("web", containers[0])
+    reserved["spec"]["containers"] = [container(each) for each in containers]
+    machine = {"kind": "Node", "metadata": {"name": "b"}, "status": {"allocatable": dict.fromkeys(numa[1], "1000Gi")}}
+    found = cluster(topology("b", *numa), {**machine, "spec": {}}, reserved)
+    view = Scheduler(found).view.fork()
+    view.assume(view.pods.index["default/web"], view.nodes.index["b"])
+    columns = numa_list(found.node_resource_topologies, view.nodes.index)
+    taken = columns.less(OverReserve(NAME, NumaCacheArgs()).reserved(view))
+    assert {name: taken.of(name)[view.nodes.index["b"]].tolist() for name in left} == left
+
+
+# -- what was published ----------------------------------------------------------------------------------------------
+
+
+def test_published_about_the_pods_that_are_there() -> None:
+    """The verdict stands; which node is best may hang on older topologies."""
+    there = pod("old", THREE, "a"), pod("done", THREE, "a", phase="Succeeded")
+    found = report(published("old", "done"), *there, pod("web", THREE))
+    assert (found["verdict"], doubts(found), found["undecided"]) == ("Schedulable", [(OLDER, "scores")], False)
+
+
+@pytest.mark.parametrize("numa", [(HALF,), ({"cpu": "1", "memory": "4Gi"},)])
+def test_published_about_others(numa: tuple[Json, ...]) -> None:
+    found = report(published("gone", numa=numa), pod("old", THREE, "a"), pod("web", THREE))
+    assert doubts(found) == [(CHANGED, "verdict")]
+    assert found["undecided"]
+
+
+def test_nothing_is_said_of_which_pods_it_is_about() -> None:
+    assert doubts(report(topology("a", HALF), pod("web", THREE))) == [(CHANGED, "verdict")]
+
+
+def test_pods_that_numa_nodes_do_not_concern_leave_no_doubts() -> None:
+    assert doubts(report(topology("a", HALF), pod("web", {}))) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "phase", "same"),
+    [
+        ("Dedicated", "Running", True),
+        ("Dedicated", "Failed", True),
+        ("Dedicated", "Pending", False),
+        ("Shared", "Running", True),
+        ("Shared", "Failed", False),
+    ],
+)
+def test_which_pods_are_known(mode: str, phase: str, same: bool) -> None:
+    there = pod("old", THREE, "a", phase=phase)
+    found = report(published("old"), there, pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE)
+    assert doubts(found) == [(OLDER, "scores") if same else (CHANGED, "verdict")]
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "exclusive"),
+    [(THREE, None, True), (SHARED, None, True), ({"cpu": "3"}, {}, False), ({}, {}, False)],
+)
+def test_fingerprints_of_pods_with_something_of_their_own(requests: Json, limits: Json | None, exclusive: bool) -> None:
+    """Whole cpus and memory are a Guaranteed pod's own; the method is published, or configured."""
+    there = pod("old", requests, "a", limits)
+    about = ["old"] if exclusive else []
+    detected = report(published(*about, method="with-exclusive-resources"), there, pod("web", THREE))
+    settings = {"resyncMethod": "OnlyExclusiveResources"}
+    configured = report(published(*about), there, pod("web", THREE), cache=settings, **OVER_RESERVE)
+    assert doubts(detected) == doubts(configured) == [(OLDER, "scores")]
+    other = report(published(*about), there, pod("web", THREE), cache={"resyncMethod": "All"}, **OVER_RESERVE)
+    assert doubts(other) == [(OLDER, "scores") if exclusive else (CHANGED, "verdict")]
+
+
+FPGA = "veryfast.io/fpga"
+CORES, CORES_AND_DEVICE = {"cpu": "4", "memory": "2Gi"}, {"cpu": "8", "memory": "16Gi", FPGA: "1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "resources", "published_devices", "exclusive"),
+    [
+        ("container", {FPGA: "1"}, {FPGA}, True),
+        ("container", {FPGA: "1"}, set(), False),
+        ("container", CORES, set(), True),
+        ("none", {}, {FPGA}, False),
+        ("init", CORES, {FPGA}, False),
+        ("sidecar", CORES, {FPGA}, True),
+        ("init", {FPGA: "1"}, {FPGA}, False),
+        ("sidecar", {FPGA: "1"}, {FPGA}, True),
+        ("container", CORES_AND_DEVICE, {FPGA}, True),
+        ("container", {"cpu": "8", FPGA: "1"}, {FPGA}, True),
+        ("container", {"cpu": "8"}, {FPGA}, False),
+    ],
+)
+def test_exclusive_table(kind: str, resources: Json, published_devices: set[str], exclusive: bool) -> None:
+    """resourcerequests/exclusive_test.go: all is limited to what is requested; without memory no pod is Guaranteed."""
+    found = pod("web", resources)
+    spec = found["spec"]
+    only = spec.pop("containers")
+    if kind != "none":
+        spec["containers" if kind == "container" else "initContainers"] = only
+    if kind == "sidecar":
+        only[0]["restartPolicy"] = "Always"
+    assert is_exclusive(msgspec.convert(found, Pod), frozenset(published_devices)) == exclusive
+
+
+def test_pods_of_other_schedulers_leave_a_node_out_until_it_is_published() -> None:
+    foreign = pod("old", THREE, "a", scheduler="another")
+    found = report(published("gone"), foreign, pod("web", THREE))
+    assert found["filter"]["a"][NAME]["reasons"] == ["invalid node topology data"]
+    assert found["filter"]["a"][NAME]["code"] == "Unschedulable"
+    assert report(published("old"), foreign, pod("web", THREE))["verdict"] == "Schedulable"
+
+
+@pytest.mark.parametrize(
+    ("mode", "requests", "refused"),
+    [
+        ("None", THREE, False),
+        ("All", {"cpu": "1"}, True),
+        ("OnlyExclusiveResources", THREE, True),
+        ("OnlyExclusiveResources", {"cpu": "1"}, False),
+    ],
+)
+def test_which_pods_are_foreign(mode: str, requests: Json, refused: bool) -> None:
+    foreign = pod("old", requests, "a", {} if requests != THREE else None, scheduler="another")
+    settings = {"foreignPodsDetect": mode}
+    found = report(published("gone"), foreign, pod("web", THREE), cache=settings, **OVER_RESERVE)
+    assert (NAME in found["filter"].get("a", {})) == refused
+
+
+# -- what is named ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ({"preemptionMode": "Enabled"}, False),
+        ({"preemptionMode": "Enabled", "discardReservedNodes": True, **OVER_RESERVE}, False),
+        ({"preemptionMode": "Enabled", **OVER_RESERVE}, True),
+        (OVER_RESERVE, False),
+    ],
+)
+def test_preemption_by_what_a_cache_knows_is_not_replayed(args: Json, named: bool) -> None:
+    found = report(published(), pod("web", THREE), **args)
+    assert (found["notReplayed"] == [f"plugin {NAME}"]) == named
