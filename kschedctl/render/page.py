@@ -137,7 +137,8 @@ NO_COMMANDS: Commands = {}
 class Style:
     """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
 
-    ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``template``: of
+    ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``answer_first``: the
+    answer stands first also where a terminal shows it last, above the next command line. ``template``: of
     ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: they are drawn, too; ``ascii_only``: of nothing but ASCII.
     ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod, cluster
     or finding (its fingerprint) that it is about.
@@ -149,6 +150,7 @@ class Style:
     all_nodes: bool = False
     fixes: bool = False
     patches: bool = False
+    answer_first: bool = False
     template: str = ""
     plots: bool = False
     ascii_only: bool = False

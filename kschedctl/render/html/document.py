@@ -16,10 +16,11 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
-from kschedctl.render.html.sections import HtmlSection, sections
+from kschedctl.render.html.sections import HtmlSection, cut, sections
 from kschedctl.render.html.widgets import widgets_of
 from kschedctl.render.page import Page, Style
 from kschedctl.render.printable import printable
+from kschedctl.reports.audit.section import Section
 from kschedctl.reports.document import Document
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
@@ -32,10 +33,8 @@ _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 def show(document: Document, page: Page) -> str:
     """The document as HTML. ``page``: what it says, made in the style of it; widgets are added here."""
     style, script = _asset("report.css"), _asset("report.js")
-    kind = str(getattr(document, "kind", ""))
     return _template().render(
-        title=" ".join(humps(kind)),
-        subject=printable(str(getattr(document, "pod", ""))),
+        title=cut(printable(_title(document))),
         policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
@@ -47,7 +46,17 @@ def show(document: Document, page: Page) -> str:
 def style_of(document: Document, style: Style) -> Style:
     """With all rows, which are not laid out before they are looked at; all nodes are in the matrix of a pod."""
     wide = not isinstance(document, Explanation | Explanations)
-    return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True)
+    return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True, answer_first=True)
+
+
+def _title(document: Document) -> str:
+    """What the document is, and of what."""
+    first, *others = humps(str(getattr(document, "kind", "")))
+    kind = " ".join((first, *map(str.lower, others)))
+    pod = getattr(document, "pod", "")
+    if isinstance(document, Section):
+        return f"Audit: {document.title}"
+    return f"{kind} of {pod}" if pod else kind
 
 
 def humps(name: str) -> list[str]:

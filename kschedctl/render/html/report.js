@@ -4,6 +4,7 @@
   const STEP = 200; // rows more, each time that they are asked for
   const AT_ONCE = 20; // rows that are laid out in a turn
   const SHORT = 60; // characters of a name that is not broken
+  const LONG = 30; // characters of a text that may be broken anywhere
   const TURN = 8; // milliseconds of work before the page gets its turn
   const english = (count) => count.toLocaleString("en");
   const turn = () => new Promise((done) => setTimeout(done));
@@ -82,7 +83,9 @@
 
     const cell = (content, column) => {
       const [name, right, keep] = data.columns[column];
-      const look = column === data.grouped ? "grouping" : right ? "right" : keep && plain(content).length <= SHORT ? "keep" : false;
+      const size = plain(content).length;
+      const text = keep && size <= SHORT ? "keep" : size > LONG ? "long" : false;
+      const look = column === data.grouped ? "grouping" : right ? "right" : text;
       const made = element("td", { class: look, role: "cell", "data-name": name }, ...contents(content));
       const value = most.has(column) ? number(plain(content)) : 0;
       if (value > 0) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from kschedctl.render.page import Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
+from kschedctl.render.page import Block, Cell, Column, Marked, Page, Style, Table, Tone, count, paragraph, section
 from kschedctl.reports.findings import LEVELS, Finding, Findings
 from kschedctl.reports.unknown import reasons
 
@@ -15,7 +15,7 @@ TONES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
 def findings_page(report: Findings, style: Style) -> Page:
     """One table a file (objects of a cluster together), those with the gravest findings first; then counts by rule."""
-    blocks: list[object] = []
+    blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         rows = tuple(_row(finding, style) for finding in report.findings if finding.file == file)
         blocks += section(file or "In the cluster", Table(_columns(style), rows).without_empty_columns())
@@ -28,7 +28,8 @@ def findings_page(report: Findings, style: Style) -> Page:
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
         doubts.append(paragraph(Marked("passed over:", Tone.FAINT), _passed_over(report, style)))
-    return (*blocks, *doubts, paragraph(*_summary(report)))  # type: ignore[arg-type]
+    answer, rest = paragraph(*_summary(report)), (*blocks, *doubts)
+    return (answer, *rest) if style.answer_first else (*rest, answer)
 
 
 def _columns(style: Style) -> tuple[Column, ...]:

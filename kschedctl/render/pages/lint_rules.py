@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.render.page import Block, Bullets, Column, Marked, Page, Style, Table, Tone, paragraph, section
+from kschedctl.render.page import Block, Bullets, Column, Marked, Page, Style, Table, Tone, Verbatim, paragraph, section
 from kschedctl.render.pages.findings import TONES
 from kschedctl.reports.findings import RuleList, RuleReport
 
@@ -41,5 +41,4 @@ def _rule(report: RuleReport) -> Iterator[Block]:
     yield from section("Source", Bullets(tuple(report.source.split("; "))), *needs, *profile, *once)
     for title, text in (("Reported", report.bad), ("In this cluster", report.around), ("Not reported", report.good)):
         if text:
-            lines = (paragraph(Marked(line, Tone.CODE)) for line in text.strip("\n").split("\n"))
-            yield from section(title, *lines)
+            yield from section(title, Verbatim(title, text.strip("\n")))
