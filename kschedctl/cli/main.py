@@ -8,6 +8,7 @@ reads the output any more.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -87,8 +88,46 @@ EPILOGS = {
 log = logging.getLogger("kschedctl")
 
 
+_CONTEXT: Any = TyperGroup.context_class
+_HYPHEN = "\ue000"
+"""What stands for a hyphen while lines are folded: options and URLs are copied from a help."""
+
+
+class HelpText(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
+    """Helps in which no word is broken, and no list of choices is longer than the line."""
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_HYPHEN, "-"))
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
+        room = self.width - self.current_indent
+        told = [(_folded(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
+        super().write_dl(told, *widths, **named)
+
+
+def _folded(choices: str, room: int) -> str:
+    """``a|b|c`` in lines that fit."""
+    lines = [""]
+    for part in re.split(r"(?<=\|)", choices):
+        if len(lines[-1] + part) > room:
+            lines.append(" " * 6)
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+class HelpContext(_CONTEXT):  # type: ignore[misc]
+    """Makes helps so."""
+
+    formatter_class = HelpText
+
+
 class Commands(TyperGroup):
     """Loads a command's module when the command is wanted, so that ``--help`` stays instant."""
+
+    context_class = HelpContext
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -115,7 +154,10 @@ def load(name: str) -> Any:
             made.command(command, epilog=_epilog(examples[command], codes))(function)
     else:
         made.command(name, epilog=_epilog(examples, codes))(found)
-    return typer.main.get_command(made)
+    command = typer.main.get_command(made)
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.context_class = HelpContext
+    return command
 
 
 def _epilog(examples: Iterable[str], codes: str) -> str:

@@ -18,6 +18,8 @@ from kschedctl.render.printable import printable
 GAP = 2
 READABLE, SHARE = 28, 3
 """Texts are folded to no less than this, or than this part of the line, as long as there is another way."""
+LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
+"""The same of texts that are longer than this."""
 LEAST = 12
 """The same of names that are longer than all the room."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
@@ -105,14 +107,14 @@ def _most(table: Table) -> list[int]:
 
 def _least(table: Table, room: int) -> list[int]:
     """The widths from which on the columns are good to read; heads over numbers may be folded."""
-    readable = min(READABLE, room // SHARE)
-    return [_good(column, _cells(table, i), readable) for i, column in enumerate(table.columns)]
+    return [_good(column, _cells(table, i), room) for i, column in enumerate(table.columns)]
 
 
-def _good(column: Column, cells: int, readable: int) -> int:
+def _good(column: Column, cells: int, room: int) -> int:
     if column.right:
         return max(cells, 1, *(cell_len(part) for line in head(column) for part in _parts(line)))
     whole = max(cells, cell_len(header(column)))
+    readable = min(LONG_READABLE, room // LONG_SHARE) if whole > LONG else min(READABLE, room // SHARE)
     return whole if column.keep else min(whole, readable)
 
 

@@ -24,7 +24,7 @@ QUESTIONS = {
 
 def test_every_form_that_is_offered_has_a_renderer(run: Run) -> None:
     for command in COMMANDS:
-        metavar = re.search(r"--output (\S+)", run(command[0], "--help").out.replace("\n", ""))
+        metavar = re.search(r"--output (\S+)", re.sub(r"\|\n +", "|", run(command[0], "--help").out))
         assert metavar
         assert {form.removesuffix("=…") for form in metavar[1].split("|")} <= set(RENDERERS)
 

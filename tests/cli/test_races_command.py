@@ -18,7 +18,7 @@ def test_the_advice_comes_first(run: Run) -> None:
     code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
     assert (code, err) == (0, "")
     assert out.startswith("Never expire: with 10s, ")
-    assert "of pods are double-booked at 20 nodes and 5 pods/s" in out.splitlines()[0]
+    assert "of pods double-booked at 20 nodes and 5 pods/s" in out.splitlines()[0]
 
 
 def test_the_document_repeats_by_seed(run: Run) -> None:

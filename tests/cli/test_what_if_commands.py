@@ -119,7 +119,7 @@ def test_capacity(run: Run, write: Write) -> None:
     shape = write(deployment(1, "2"), name="shape.json")
     found = run("capacity", "-f", write(*CLUSTER), "-f", shape)
     assert found.code == 0
-    assert "Deployment default/api 3 more fit on 2 nodes" in found.out
+    assert "Deployment default/api: 3 more fit on 2 nodes" in found.out
     assert run("capacity", "-f", write(*CLUSTER), "-f", shape, "--max", "4").code == 1
     assert run("capacity", "-f", write(*CLUSTER), "-f", shape, "--max", "0").code == 2
 

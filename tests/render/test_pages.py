@@ -144,7 +144,7 @@ def test_what_happened_before_any_node() -> None:
 def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
     advice = Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
     report = replace(UNSCHEDULABLE, advice=(advice,))
-    assert text(report).endswith("  - Once n2 is uncordoned the pod fits there: kubectl uncordon n2\n")
+    assert text(report).endswith("  - Once n2 is uncordoned the pod fits there\n  kubectl uncordon n2\n")
     shown = json.loads(RENDERERS["json"](report, Style()))
     assert shown["advice"] == [{"kind": "Uncordon", "text": "Once n2 is uncordoned the pod fits there", "node": "n2"}]
 
@@ -221,7 +221,7 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     assert "Next" not in text(PENDING)
     shown = text(PENDING, wide=True, commands=commands)
     wide = [re.split("  +", row.strip()) for row in section(shown, "4 pods pending")]
-    assert [row[-1] for row in wide if "kschedctl" in row[-1]] == ["kschedctl explain a/x", "kschedctl explain c/w"]
+    assert shown.endswith("Next\n  kschedctl explain a/x\n  kschedctl explain c/w\n")
     assert wide[1][:5] == ["3", "3d4h", "a/x", "Deployment a/web", "Unschedulable"]
     assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only node within reach)"]
     assert RENDERERS["name"](PENDING, Style()) == "a/x\na/y\nb/z\nc/w\n"
@@ -238,3 +238,21 @@ def test_a_few_rows_more_are_not_left_out() -> None:
 def test_every_page_is_where_the_table_says(page: str) -> None:
     module, _, function = page.partition(":")
     assert callable(getattr(import_module(f"kschedctl.render.{module}"), function))
+
+
+def test_names_in_commands_are_quoted_for_a_shell() -> None:
+    advice = (Advice("LookAtNode", "Look at it", "n2; rm -rf /"), Advice("LookAtClaim", "Look at the claim"))
+    lines = text(replace(UNSCHEDULABLE, advice=advice)).splitlines()
+    assert lines[-4:] == [
+        "  - Look at it",
+        "  kubectl describe node 'n2; rm -rf /'",
+        "  - Look at the claim",
+        "  kubectl describe pvc -n shop",
+    ]
+
+
+def test_whom_preemption_would_evict_is_told_once() -> None:
+    advice = (Advice("AwaitPreemption", "Preemption would make room on n3 by evicting 1 pod", "n3"),)
+    shown = text(replace(UNSCHEDULABLE, advice=advice))
+    assert "make room on n3" in shown
+    assert "What to do next" not in shown

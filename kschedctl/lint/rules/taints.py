@@ -101,10 +101,11 @@ def all_eligible_cordoned(world: World) -> Iterator[Problem]:
             continue
         if facts.never(workload, ("NodeAffinity", "TaintToleration", "NodeUnschedulable")):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())
-            message = (
-                f"all {selected.sum():,} nodes that it may use are closed to it: {cordoned:,} cordoned, "
-                f"{selected.sum() - cordoned:,} tainted"
+            several = selected.sum() > 1
+            nodes = (
+                f"all {selected.sum():,} nodes that it may use are" if several else "the only node that it may use is"
             )
+            message = f"{nodes} closed to it: {cordoned:,} cordoned, {selected.sum() - cordoned:,} tainted"
             yield workload.problem((), message)
 
 

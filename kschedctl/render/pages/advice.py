@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
-from kschedctl.render.page import Bullets, Page, section
+from kschedctl.render.page import Block, Bullets, Command, Page, section
 from kschedctl.reports.explanation import Advice
 
-WITH_COMMANDS = {
-    "CompareLabels": "{text}: kubectl get nodes --show-labels",
-    "LookAtClaim": "{text}: kubectl describe pvc",
-    "LookAtDevices": "{text}: kubectl get resourceclaims,deviceclasses,resourceslices",
-    "DetachVolumes": "{text}: kubectl get csinode",
-    "LookAtKubelet": "{text}: kubectl describe pod",
-    "LookAtNode": "{text}: kubectl describe node {node}",
-    "Uncordon": "{text}: kubectl uncordon {node}",
+SAID = {
     "MakeRoom": "{text}: kschedctl whatif tries it before it is done",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
-"""The kind of an advice -> how it is said to somebody who has a command line."""
+"""The kind of an advice -> how it is said to somebody who has a command line, where that is more than its text."""
+COMMANDS = {
+    "CompareLabels": "kubectl get nodes --show-labels",
+    "LookAtClaim": "kubectl describe pvc -n {namespace}",
+    "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
+    "DetachVolumes": "kubectl get csinode",
+    "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
+    "LookAtNode": "kubectl describe node {node}",
+    "Uncordon": "kubectl uncordon {node}",
+}
+"""The kind of an advice -> what to type, in one piece."""
 
 
-def advice_section(advice: Sequence[Advice]) -> Page:
-    """One line each."""
-    return section("What to do next", Bullets(tuple(map(_told, advice)))) if advice else ()
-
-
-def _told(advice: Advice) -> str:
-    """
-    >>> _told(Advice("Uncordon", "Once w1 is uncordoned the pod fits there", "w1"))
-    'Once w1 is uncordoned the pod fits there: kubectl uncordon w1'
-    """
-    return WITH_COMMANDS.get(advice.kind, "{text}").format(text=advice.text, node=advice.node)
+def advice_section(advice: Sequence[Advice], pod: str) -> Page:
+    """One line each, and beneath it what to type. ``pod``: namespace/name of the one that it is about."""
+    namespace, _, name = pod.partition("/")
+    blocks: list[Block] = []
+    for each in advice:
+        blocks.append(Bullets((SAID.get(each.kind, "{text}").replace("{text}", each.text),)))
+        if each.kind in COMMANDS:
+            words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(each.node)}
+            blocks.append(Command(COMMANDS[each.kind].format(**words)))
+    return section("What to do next", *blocks) if blocks else ()

@@ -21,14 +21,14 @@ from kschedctl.render.page import (
 )
 from kschedctl.reports.archive import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 
-CHANGES_SHOWN, LONGEST_VALUE = 30, 60
+CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
 TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
 def snapshot_page(report: SnapshotReport, style: Style) -> Page:
     """What it is, what it holds, what it lacks."""
     rows: list[tuple[Cell, ...]] = [(kind, f"{number:,}") for kind, number in report.objects.items()]
-    lacking = tuple(Marked(f"{kind}: {why}", Tone.WARNING) for kind, why in report.unread.items())
+    lacking = tuple(Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _by_reason(report).items())
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_facts(report)))),
@@ -36,6 +36,14 @@ def snapshot_page(report: SnapshotReport, style: Style) -> Page:
         *(section("Not under pseudonyms", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
+
+
+def _by_reason(report: SnapshotReport) -> dict[str, list[str]]:
+    """Why it is not there -> the kinds."""
+    kinds: dict[str, list[str]] = {}
+    for kind, why in report.unread.items():
+        kinds.setdefault(why, []).append(kind)
+    return kinds
 
 
 def _facts(report: SnapshotReport) -> Iterator[str]:
@@ -102,9 +110,30 @@ def _rows(change: ObjectChange) -> Iterator[tuple[Cell, ...]]:
 
 
 def _field_row(change: FieldChange) -> tuple[Cell, ...]:
-    return (change.field, _short(change.before), _short(change.after))
+    return (change.field, *_short(change.before, change.after))
 
 
-def _short(value: str | None) -> str:
-    text = "–" if value is None else value
-    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+def _short(before: str | None, after: str | None) -> tuple[str, str]:
+    """Both; of long ones what is not the same, with some of what is around it.
+
+    >>> _short("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
+    """
+    one, other = ("–" if value is None else value for value in (before, after))
+    if max(len(one), len(other)) <= LONGEST_VALUE:
+        return one, other
+    start, end = max(_alike(one, other) - AROUND, 0), _alike(one[::-1], other[::-1]) - AROUND
+    return _cut(one, start, end), _cut(other, start, end)
+
+
+def _alike(one: str, other: str) -> int:
+    """With how many equal characters both begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    """The text from ``start`` on, less as much at its end; never longer than is shown of a value."""
+    shown = text[start : len(text) - max(end, 0)]
+    shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
+    return "…" * (start > 0) + shown + "…" * (end > 0 and not shown.endswith("…"))

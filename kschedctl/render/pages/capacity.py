@@ -23,6 +23,7 @@ from kschedctl.render.pages.over_runs import spread_text
 from kschedctl.render.pages.plotted.places import room_plots
 from kschedctl.render.pages.sections import (
     headroom_section,
+    in_brief,
     interruption,
     left_out_lines,
     not_known_lines,
@@ -56,9 +57,9 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     more = "or more" if shape.limited else "more"
     tone = Tone.GOOD if shape.fits else Tone.BAD
     on = f"on {count(len(shape.nodes), 'node')}" if shape.nodes else ""
-    name = [Marked(shape.shape, Tone.STRONG)] if named else []
+    name = [Marked(f"{shape.shape}:", Tone.STRONG)] if named else []
     headline = paragraph(*name, Marked(f"{number} {more} fit", tone), on)
-    stops = (paragraph("The next one:", shape.message),) if shape.message else ()
+    stops = (paragraph("The next one:", in_brief(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     return (
         headline,
@@ -73,9 +74,14 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
 def _where(shape: ShapeCapacity, style: Style) -> Page:
     if not shape.nodes:
         return ()
-    rows = [(value, f"{pods:,}") for values in shape.domains.values() for value, pods in values.items()]
+    pods = Column("pods", right=True)
+    tables = [
+        Table((Column(key.rpartition("/")[2], keep=True), pods), tuple((v, f"{n:,}") for v, n in values.items()))
+        for key, values in shape.domains.items()
+        if values
+    ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
     shown, note = shown_first(nodes, None if style.unlimited else NODES_SHOWN)
-    rows += [(node, f"{pods:,}") for node, pods in shown]
-    table = Table((Column("domain or node", keep=True), Column("pods", right=True)), tuple(rows), note)
-    return section("Where", table, *room_plots(shape))
+    rows = tuple((node, f"{number:,}") for node, number in shown)
+    nodes_table = Table((Column("node", keep=True), pods), rows, note)
+    return section("Where", *tables, nodes_table, *room_plots(shape))

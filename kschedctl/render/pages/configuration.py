@@ -16,13 +16,13 @@ def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
     if report.ignored:
         said = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
         blocks.append(paragraph(Marked("ignored:", Tone.WARNING), said))
-    for profile in report.profiles:
-        blocks += section(f"Profile {profile.scheduler_name}", _plugins(profile))
-        blocks += section(f"Arguments of {profile.scheduler_name}", _args(profile))
     percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
     shown = ", ".join("adaptive" if p == 0 else f"{p} %" for p in sorted(percentages))
     limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"
     blocks.append(paragraph(f"percentageOfNodesToScore {shown}; {limits}; parallelism {report.parallelism}"))
+    for profile in report.profiles:
+        blocks += section(f"Profile {profile.scheduler_name}", _plugins(profile))
+        blocks += section(f"Arguments of {profile.scheduler_name}", _args(profile))
     if report.extenders:
         blocks.append(paragraph("Extenders, in this order:", ", ".join(report.extenders)))
     return tuple(blocks)

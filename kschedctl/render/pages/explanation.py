@@ -34,7 +34,15 @@ from kschedctl.render.pages.sections import (
     upstream_fault_lines,
 )
 from kschedctl.render.plots.plot import Plot, bars
-from kschedctl.reports.explanation import Elimination, Explanation, NodeGroup, NodeReport, PreFilterReport, Refusal
+from kschedctl.reports.explanation import (
+    Advice,
+    Elimination,
+    Explanation,
+    NodeGroup,
+    NodeReport,
+    PreFilterReport,
+    Refusal,
+)
 from kschedctl.reports.unknown import VERDICT, reasons, unless
 
 GROUPS_SHOWN = 10
@@ -78,8 +86,16 @@ def explanation_page(report: Explanation, style: Style) -> Page:
         *preemption_section(report.preemption, style),
         *remedies_section(report.remedies, report.impossible, style),
         *(how_section(report.remedies, style) if style.patches else _more_remedies(report)),
-        *advice_section([each for each in report.advice if not (report.remedies and each.kind in TOLD_BETTER)]),
+        *advice_section([each for each in report.advice if not _told(each, report)], report.pod),
     )
+
+
+def _told(advice: Advice, report: Explanation) -> bool:
+    """Whether remedies say it exactly, or the section on preemption: whom kube-scheduler would evict where."""
+    preemption = report.preemption
+    if advice.kind == "AwaitPreemption" and preemption and preemption.chosen and not preemption.terminating:
+        return True
+    return bool(report.remedies) and advice.kind in TOLD_BETTER
 
 
 def _verdict(report: Explanation) -> Iterator[Paragraph]:

@@ -36,4 +36,9 @@ def explanations_page(report: Explanations, style: Style) -> Page:
 def _row(each: Explanation) -> tuple[Cell, ...]:
     """Why one is not scheduled is on its page."""
     verdict = Marked(each.verdict, TONES.get(each.verdict, Tone.WARNING))
-    return each.pod, verdict, each.headline if each.verdict in FINE else "", Marked(each.stands_for, Tone.FAINT)
+    return (
+        each.pod,
+        verdict,
+        each.headline.removeprefix("would be scheduled: ") if each.verdict in FINE else "",
+        Marked(each.stands_for, Tone.FAINT),
+    )

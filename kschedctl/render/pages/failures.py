@@ -75,14 +75,18 @@ def _ranking(report: Failures, style: Style) -> Page:
     shown, note = first_rows(report.failures, style, FAILURES_SHOWN)
     headings = ("nodes", "displaced", "not scheduled", "evicted", "lost")
     columns = (Column(report.unit, keep=True), *(Column(name, right=True) for name in headings))
-    table = Table(columns, tuple(map(_row, shown)), note).without_empty_columns()
+    alike = len({len(failure.nodes) for failure in report.failures}) == 1
+    rows = tuple(_row(failure, alike) for failure in shown)
+    table = Table(columns, rows, note).without_empty_columns()
     return section("The worst losses first", table, *losses_plot(report))
 
 
-def _row(failure: Failure) -> tuple[Cell, ...]:
+def _row(failure: Failure, alike: bool) -> tuple[Cell, ...]:
+    """How many nodes it has is not told where all have as many."""
     bad = [_number(failure, "unplaced", failure.unplaced), _number(failure, "evicted", failure.evicted)]
     lost = f"{failure.lost:,}" if failure.lost else ""
-    return (failure.name, f"{len(failure.nodes):,}", f"{failure.displaced:,}", *bad, lost)
+    nodes = "" if alike else f"{len(failure.nodes):,}"
+    return (failure.name, nodes, f"{failure.displaced:,}", *bad, lost)
 
 
 def _number(failure: Failure, name: str, number: int) -> Cell:

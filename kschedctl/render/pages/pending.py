@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.render.page import (
+    UNFOLDED,
     Cell,
     Column,
+    Command,
     Marked,
     Page,
     Stack,
@@ -44,7 +46,7 @@ def pending_page(report: PendingPods, style: Style) -> Page:
         *upstream_fault_lines(report.upstream_faults),
         *table,
         *extended_lines(report.extended),
-        *next_section(style),
+        *(_each_next(report.groups, style) if style.wide and style.width < UNFOLDED else next_section(style)),
     )
 
 
@@ -57,11 +59,19 @@ def _plot(report: PendingPods) -> tuple[Plot, ...]:
     return bars("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
 
 
+def _each_next(groups: tuple[PendingGroup, ...], style: Style) -> Page:
+    """The command for each group, in one piece: a cell of a table might be folded."""
+    pods = (member.pod for group in groups for member in group.members)
+    commands = [Command(command) for pod in pods for command in style.commands.get(pod, ())]
+    return section("Next", *commands) if commands else ()
+
+
 def _table(groups: tuple[PendingGroup, ...], style: Style) -> Table:
     """One row a cause: how many pods, how old the oldest is, whose they are; with ``-o wide`` one row a pod."""
     if style.wide:
         headings = ("age", "pod", "workload", "verdict", "cause", "next")
-        columns = (Column("pods", right=True), *(Column(name, keep=name == "pod") for name in headings))
+        keep = ("pod", "verdict")
+        columns = (Column("pods", right=True), *(Column(name, keep=name in keep) for name in headings))
         return Table(columns, tuple(row for group in groups for row in _members(group, style))).without_empty_columns()
     shown, note = first_rows(groups, style, GROUPS_SHOWN)
     columns = (Column("pods", right=True), Column("age"), Column("workload and cause"))
@@ -74,6 +84,7 @@ def _members(group: PendingGroup, style: Style) -> Iterator[tuple[Cell, ...]]:
         pods, following = (
             ("", "") if position else (f"{len(group.pods):,}", " ".join(style.commands.get(member.pod, ())))
         )
+        following = following if style.width >= UNFOLDED else ""
         yield (pods, member.age, member.pod, member.workload, verdict, member.headline, Marked(following, Tone.CODE))
 
 

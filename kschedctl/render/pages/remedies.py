@@ -24,7 +24,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.pages.extenders import extended_lines
-from kschedctl.render.pages.sections import ROWS_SHOWN, interruption, left_out_lines, not_known_lines
+from kschedctl.render.pages.sections import ROWS_SHOWN, in_brief, interruption, left_out_lines, not_known_lines
 from kschedctl.reports.remedies import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany, Remedy
 from kschedctl.reports.unknown import VERDICT, doubt, reasons, unless
 
@@ -76,13 +76,23 @@ def _row(number: int, remedy: Remedy, style: Style) -> tuple[Cell | Stack, ...]:
     opens = _opens(remedy)
     cells: list[Cell] = [remedy.summary]
     if remedy.alternatives:
-        cells.append(Marked(f"or {names(remedy.alternatives)}", Tone.FAINT))
+        cells.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
     if remedy.weakens:
         cells.append(Marked(f"but {remedy.weakens}", Tone.WARNING))
     if style.narrow:
         cells.append(Marked(f"{remedy.by}; opens {opens}", Tone.FAINT))
         return (f"{number}", Stack(tuple(cells)))
     return (f"{number}", Stack(tuple(cells)), remedy.by, opens)
+
+
+def _once(alternative: str) -> str:
+    """Where several changes go to one place it is named once.
+
+    >>> _once("w1 and w1"), _once("w1 and w2")
+    ('w1', 'w1 and w2')
+    """
+    places = dict.fromkeys(alternative.split(" and "))
+    return " and ".join(places)
 
 
 def _opens(remedy: Remedy) -> str:
@@ -98,7 +108,7 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
         return (paragraph(Marked("No pod waits", Tone.GOOD), report.scope + doubt(report.unknown)),)
     rows = tuple(_chosen(number, each) for number, each in enumerate(report.chosen, 1))
     columns = (Column("#", right=True), Column("remedy"), Column("by", keep=True), Column("clears", right=True))
-    table = (Table(columns, rows),) if rows else ()
+    table = (Table(columns, rows, "chosen greedily, and simulated one after the other"),) if rows else ()
     partly = "not all that may help was tried: there may be better ones"
     return (
         *section(title + doubt(report.unknown), *table),
@@ -117,7 +127,7 @@ def _with(report: RemediesOfMany) -> str:
         return ": nothing was found that helps more"
     number = sum(len(each.remedy.kinds) for each in report.chosen)
     these = "this change" if number == 1 else f"these {number} changes"
-    return f" with {these}, chosen greedily and simulated"
+    return f" with {these}"
 
 
 def _chosen(number: int, chosen: ChosenRemedy) -> tuple[Cell | Stack, ...]:
@@ -135,7 +145,8 @@ def _left(left: Sequence[HelplessPods], style: Style) -> Page:
         return ()
     shown, note = first_rows(left, style, ROWS_SHOWN)
     columns = (Column("pods", right=True), Column("workload and why"))
-    rows = tuple((f"{len(e.pods):,}", Stack((Marked(e.workload, Tone.STRONG), e.message))) for e in shown)
+    told = (Stack((Marked(each.workload, Tone.STRONG), in_brief(each.message, style))) for each in shown)
+    rows = tuple((f"{len(each.pods):,}", why) for each, why in zip(shown, told, strict=True))
     return section("Still waiting", Table(columns, rows, note))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from kschedctl.api.resource_names import readable
@@ -93,6 +94,21 @@ def next_section(style: Style, title: str = "Next") -> Page:
     return section(title, *map(Command, commands)) if commands else ()
 
 
+_VAIN = re.compile(
+    r"\. (?:(?:no new claims to deallocate|still not schedulable), )?preemption: 0/\d+ nodes are .*", re.DOTALL
+)
+"""What kube-scheduler adds where preemption was tried in vain, as of 1.30 and as of 1.34."""
+
+
+def in_brief(message: str, style: Style) -> str:
+    """What kube-scheduler says of nodes; with ``-o wide`` also that, and why, preemption would help on none.
+
+    >>> in_brief("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: …", Style())
+    '0/2 nodes are available: 2 Insufficient cpu.'
+    """
+    return message if style.wide else _VAIN.sub(".", message)
+
+
 def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
     """The pods without a node, with kube-scheduler's reasons: beside the workload, or beneath it for want of room."""
     if not groups:
@@ -108,9 +124,10 @@ def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
 def _unplaced(group: UnplacedPods, style: Style) -> tuple[Cell | Stack, ...]:
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
     number, verdict = f"{len(group.pods):,}", Marked(group.verdict, Tone.BAD)
+    message = in_brief(group.message, style)
     if style.width >= ROOMY:
-        return (number, group.workload, verdict, Stack((group.message, pods)))
-    why = f"{group.verdict}: {group.message}" if group.message else group.verdict
+        return (number, group.workload, verdict, Stack((message, pods)))
+    why = f"{group.verdict}: {message}" if message else group.verdict
     return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods)))
 
 

@@ -145,7 +145,7 @@ def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message), []).append(change.pod)
     return unplaced_section(
-        [UnplacedPods(w, "NewlyPending", why, tuple(pods)) for (w, why), pods in groups.items()], style
+        [UnplacedPods(w, WORDS["NewlyPending"][0], why, tuple(pods)) for (w, why), pods in groups.items()], style
     )
 
 

@@ -118,7 +118,8 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
         if useless := int(free[room.nodes, column].sum()):
             parts.append(f"{useless / int(free[pools.workers, column].sum()) * 100:.3g} % of free {name}")
     lost = f"{' and '.join(parts)} stranded" if parts else "no free capacity is stranded"
-    emptied = f"{len(spare.emptied):,} of {spare.tried:,} nodes tried can be emptied" if spare.tried else ""
+    tried = f"{spare.tried:,} node{'s' * (spare.tried != 1)}"
+    emptied = f"{len(spare.emptied):,} of {tried} tried can be emptied" if spare.tried else ""
     if emptied and spare.candidates > spare.tried:
         emptied += f" ({spare.candidates:,} could be tried)"
     empty = f"{len(spare.empty):,} {'is' if len(spare.empty) == 1 else 'are'} empty" if len(spare.empty) else ""

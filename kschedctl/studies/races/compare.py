@@ -101,7 +101,7 @@ def _share(result: RaceResult) -> float:
 
 def _booked(result: RaceResult) -> str:
     at = f"{result.nodes:,} nodes and {result.pods_per_second:.3g} pods/s"
-    return f"{percent(result.share)} of pods are double-booked at {at}"
+    return f"{percent(result.share)} of pods double-booked at {at}"
 
 
 def _by_length(text: str) -> tuple[float, str]:

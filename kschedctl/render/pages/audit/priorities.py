@@ -16,7 +16,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.pages.sections import ROWS_SHOWN, rounded
+from kschedctl.render.pages.sections import ROWS_SHOWN, in_brief, rounded
 from kschedctl.reports.audit.priorities import (
     EvictedWorkload,
     ExposedWorkload,
@@ -65,7 +65,7 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     if grown is None:
         return ()
     placed = f"{grown.placed:,} of {grown.asked:,} more pods like {grown.like} ({grown.workload}) find a node"
-    told = paragraph(placed + (f"; the others: {grown.message}" if grown.message else ""))
+    told = paragraph(placed + (f"; the others: {in_brief(grown.message, style)}" if grown.message else ""))
     title = f"If {grown.tier} grew"
     if not report.victims:
         return section(title, told, paragraph("Nobody is evicted for them."))

@@ -63,10 +63,11 @@ def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
             *_unserved(report),
         )
     shown, note = first_rows(report.pods, style, ROWS_SHOWN)
-    rows = tuple((Stack((Marked(each.pod, Tone.STRONG), each.headline)),) for each in shown)
+    rows = tuple((Marked(each.pod, Tone.STRONG), each.headline) for each in shown)
+    columns = (Column("pod", keep=True), Column("what wakes it"))
     wait = "waits" if len(waiting) == 1 else "wait"
     return (
-        *section(f"{title} {wait} for something to happen{doubt(report.unknown)}", Table((Column("pod"),), rows, note)),
+        *section(f"{title} {wait} for something to happen{doubt(report.unknown)}", Table(columns, rows, note)),
         *left_out_lines(report.not_replayed, report.ignored),
         *not_known_lines(report.unknown),
         *_unserved(report),
@@ -107,14 +108,15 @@ def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     if not found:
         return ()
     shown, note = first_rows(found, style, ROWS_SHOWN)
-    return section(change, Table((Column("pod"),), tuple((_answer(answer),) for answer in shown), note))
+    columns = (Column("pod", keep=True), Column("queue, hints"))
+    return section(change, Table(columns, tuple(map(_answer, shown)), note))
 
 
-def _answer(answer: Wakes) -> Stack:
-    """The pod, where it goes, and what each plugin says to each event."""
+def _answer(answer: Wakes) -> tuple[Cell | Stack, ...]:
+    """The pod; where it goes, and what each plugin says to each event."""
     then, tone = (f"to {answer.after}", Tone.GOOD) if answer.moved else (f"stays {answer.after}", Tone.STRONG)
     said = (Marked(f"{event.event}: {_hints(event.hints)}", Tone.FAINT) for event in answer.events)
-    return Stack((Marked(f"{answer.pod} {then}", tone), *said))
+    return (answer.pod, Stack((Marked(then, tone), *said)))
 
 
 def _hints(hints: Mapping[str, str]) -> str:
@@ -149,18 +151,18 @@ def between_page(report: WakesBetween, style: Style) -> Page:
     if missed:
         said, tone = f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD
     shown, note = first_rows(report.pods, style, ROWS_SHOWN)
-    rows = tuple((Stack(tuple(_between(pod, style))),) for pod in shown)
+    rows = tuple((Marked(pod.pod, Tone.STRONG), Stack(tuple(_between(pod, style)))) for pod in shown)
+    columns = (Column("pod", keep=True), Column("what woke it"))
     return (
         paragraph(Marked(said + doubt(report.unknown), tone)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *left_out_lines(report.not_replayed, ()),
         *not_known_lines(report.unknown),
-        *section("Pods", Table((Column("pod"),), rows, note)),
+        *section("Pods", Table(columns, rows, note)),
     )
 
 
 def _between(pod: PodBetween, style: Style) -> Iterator[Cell]:
-    yield Marked(pod.pod, Tone.STRONG)
     yield Marked(pod.headline, Tone.BAD if pod.missed else Tone.PLAIN)
     if pod.missed:
         yield Marked("it waits for the flush of the unschedulable pods, after five minutes", Tone.BAD)
