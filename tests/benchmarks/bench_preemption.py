@@ -163,7 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         assert not cycle.schedulable
         found = lockstep(cycle)
         everywhere = np.ones(options.nodes, np.bool_)
-        fast = best_time(partial(dry_run, cycle, everywhere), options.repeat)
+        fast = best_time(
+            partial(dry_run, cycle, everywhere, LowerPriority(cycle.view, cycle.info.priority)), options.repeat
+        )
         victims = sum(len(each.keys) for each in found.values())
         print(f"{name:28} {fast * 1000:8.0f} ms  {len(found)} candidates, {victims} victims")
         if spec.get("topology_spread_constraints"):

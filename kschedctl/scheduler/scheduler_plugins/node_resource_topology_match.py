@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
+from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
+from kschedctl.cluster import Gap
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES
 from kschedctl.scheduler.declaration import DeclaredPlugin
@@ -30,6 +32,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 EPHEMERAL = frozenset({"ephemeral-storage", "storage"})
 """Native resources that may be there without belonging to a NUMA node; devices may too."""
+DISCARDED = "of nodes where pods wait for Permit are left out until these are bound, which is not replayed"
 INVALID = "invalid node topology data"
 OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 """What a node is taken to have, be it none of it."""
@@ -40,8 +43,9 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
 
     What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
     node would be left, by the worst that fits, or from how few NUMA nodes they would get all. Without a cache, as by
-    default, what pods take that were placed just now does not count until their node publishes it. Nodes that a cache
-    leaves out while pods are reserved there are those of pods that wait for Permit, as placed ones are bound at once.
+    default, what pods take that were placed just now does not count until their node publishes it. Nodes that are
+    left out while pods are reserved there are those of pods that wait for Permit, as placed ones are bound at once; as
+    long as gangs are placed the answer is conditional.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -56,6 +60,7 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
         strategy = args.scoring_strategy
         self.strategy = strategy.type
         self.cache = OverReserve(self.name, args.cache) if args.over_reserves else None
+        self.discards = args.discard_reserved_nodes
         self.reads = Reads.PODS if self.cache else Reads.NODES
         self.weights = {each.name: each.weight or 1 for each in strategy.resources or DEFAULT_RESOURCES}
 
@@ -130,9 +135,13 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
         yield Lean(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """What a cache holds."""
-        if self.cache and self._is_asked(info):
+        """What a cache holds, and where pods are reserved but not bound yet."""
+        if not self._is_asked(info):
+            return
+        if self.cache:
             yield self.cache.doubts(view)
+        if self.discards and _any_gang_waits(view):
+            yield Unknown(Lean(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
         """What is reserved follows from where the pods are."""
@@ -148,6 +157,12 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
+
+
+def _any_gang_waits(view: Fork) -> bool:
+    """Whether a pod without a node may have to wait for Permit on the one that it gets."""
+    infos = np.unique(view.pods.info[view.node < 0]).tolist()
+    return any(coscheduling_gang(view.pods.infos[number].pod) for number in infos)
 
 
 def _numa_nodes(view: Fork) -> NumaNodes:

@@ -11,6 +11,7 @@ from test_node_resource_topology_match import HALF, NAME, container, node, topol
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve, is_exclusive
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import numa_list
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
@@ -236,6 +237,15 @@ def test_which_pods_are_foreign(mode: str, requests: Json, refused: bool) -> Non
     settings = {"foreignPodsDetect": mode}
     found = report(published("gone"), foreign, pod("web", THREE), cache=settings, **OVER_RESERVE)
     assert (NAME in found["filter"].get("a", {})) == refused
+
+
+def test_gangs_leave_doubts_where_reserved_nodes_are_left_out() -> None:
+    member = pod("member", THREE)
+    member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "gang"}
+    discard = {"discardReservedNodes": True}
+    assert doubts(report(topology("a", HALF), pod("web", THREE), **discard)) == []
+    found = doubts(report(topology("a", HALF), pod("web", THREE), member, **discard))
+    assert found == [(DISCARDED, "verdict")]
 
 
 # -- what is named ---------------------------------------------------------------------------------------------------
