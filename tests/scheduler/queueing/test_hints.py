@@ -281,3 +281,23 @@ def test_pods_that_nothing_can_wake() -> None:
 def test_kinds_that_scheduling_does_not_read_make_no_event() -> None:
     found = woken(added({"kind": "ConfigMap", "metadata": {"name": "c"}}), node(), LARGE)
     assert (found["events"], found["moved"]) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [({"allocation": {"devices": {}}}, "Queue"), ({"reservedFor": []}, "QueueSkip"), ({}, "QueueSkip")],
+    ids=["allocated nothing", "an empty list", "as it was"],
+)
+def test_a_claim_with_an_empty_allocation_is_allocated(status: Json, hint: str) -> None:
+    """A pointer to nothing is not the same as none, an empty list is (apiequality.Semantic.DeepEqual)."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "d", "uid": "c"},
+        "spec": {"devices": {"requests": [request]}},
+        "status": {},
+    }
+    waiting = pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    assert hints(updated(claim, {**claim, "status": status}), node(), waiting, claim, gpu) == {"DynamicResources": hint}

@@ -60,7 +60,7 @@ def after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, feature
         return True
     if not any(_same(claim, new) for claim in own):
         return False
-    return old is None or change.differs("status")
+    return old is None or old.status != new.status or change.differs("status")  # an empty allocation is one
 
 
 def after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
