@@ -15,8 +15,6 @@ _kschedctl() {
         esac
     done
     case $command/$previous in
-        explain/--as-if-priority) COMPREPLY=(); return ;;
-        explain/--as-if-priority-class) _kschedctl_names priority-classes; return ;;
         explain/-f|explain/--filename|remedies/-f|remedies/--filename|wakes/-f|wakes/--filename|lint/-f|lint/--filename|audit/-f|audit/--filename|priorities/-f|priorities/--filename|browse/-f|browse/--filename|snapshot/-f|snapshot/--filename|simulate/-f|simulate/--filename|capacity/-f|capacity/--filename|drain/-f|drain/--filename|failures/-f|failures/--filename|whatif/-f|whatif/--filename|races/-f|races/--filename|packing/-f|packing/--filename|sampling/-f|sampling/--filename|topology/-f|topology/--filename|version/-f|version/--filename) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--config|remedies/--config|wakes/--config|lint/--config|audit/--config|priorities/--config|browse/--config|snapshot/--config|simulate/--config|capacity/--config|drain/--config|failures/--config|whatif/--config|races/--config|packing/--config|sampling/--config|topology/--config|version/--config) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--feature-gates|remedies/--feature-gates|wakes/--feature-gates|lint/--feature-gates|audit/--feature-gates|priorities/--feature-gates|browse/--feature-gates|snapshot/--feature-gates|config/--feature-gates|simulate/--feature-gates|capacity/--feature-gates|drain/--feature-gates|failures/--feature-gates|whatif/--feature-gates|races/--feature-gates|packing/--feature-gates|sampling/--feature-gates|topology/--feature-gates|version/--feature-gates) COMPREPLY=(); return ;;
@@ -37,6 +35,9 @@ _kschedctl() {
         explain/--record-extenders|remedies/--record-extenders|simulate/--record-extenders|capacity/--record-extenders|drain/--record-extenders|failures/--record-extenders|whatif/--record-extenders) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--extender-answers|remedies/--extender-answers|simulate/--extender-answers|capacity/--extender-answers|drain/--extender-answers|failures/--extender-answers|whatif/--extender-answers) compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         explain/--start-index|simulate/--start-index|capacity/--start-index|drain/--start-index|failures/--start-index|whatif/--start-index) COMPREPLY=(); return ;;
+        explain/--as-if-priority) COMPREPLY=(); return ;;
+        explain/--as-if-priority-class) _kschedctl_names priority-classes; return ;;
+        explain/--as-if) COMPREPLY=(); return ;;
         remedies/--max-changes) COMPREPLY=(); return ;;
         remedies/--by) COMPREPLY=(); return ;;
         remedies/--only) COMPREPLY=(); return ;;
@@ -102,7 +103,7 @@ _kschedctl() {
         lint/explain) _kschedctl_names rules; return ;;
     esac
     case $command/$current in
-        explain/-*) words='--as-if-priority --as-if-priority-class --no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --plot --call-extenders --record-extenders --extender-answers --sampling --start-index' ;;
+        explain/-*) words='--no-remedies -w --watch -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --each-node --plot --call-extenders --record-extenders --extender-answers --sampling --start-index --as-if-priority --as-if-priority-class --as-if' ;;
         explain/*) _kschedctl_names pods; return ;;
         remedies/-*) words='--max-changes --by --only --without -f --filename -R --recursive --assume-complete --demo --config --feature-gates --kube-version --snapshot --kubeconfig --context --cluster --user --as --as-group --request-timeout -n --namespace -A --all-namespaces -l --selector --scheduler-name -o --output --color -v --verbose -q --quiet --call-extenders --record-extenders --extender-answers' ;;
         remedies/*) _kschedctl_names pods; return ;;

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from msgspec.structs import replace as altered
+
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.studies.controllers.workload_pods import is_waiting
+from kschedctl.studies.edits.cluster_edits import added
 
 MOST_ALIKE = 10
 
@@ -63,3 +66,11 @@ def describe(scope: Scope) -> str:
     """``in namespace shop with labels app=web``."""
     where = "in all namespaces" if scope.all_namespaces else f"in namespace {scope.namespace or DEFAULT_NAMESPACE}"
     return f"{where} with labels {scope.selector}" if scope.selector else where
+
+
+def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
+    """The cluster with all unbound pods asking for this scheduler."""
+    if scheduler_name is None:
+        return cluster
+    asking = (altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
+    return added(cluster, asking)

@@ -261,3 +261,25 @@ def test_no_form_is_silent_on_what_is_not_replayed(
     else:
         told = err if form == "name" else out.replace("`", "")
         assert told.splitlines().count("not replayed yet: extender https://x.example") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        (["--as-if", "cpu=2"], (0, "would be scheduled: node large")),
+        (["--as-if", "node=large"], (1, "Insufficient cpu")),
+        (["--as-if", "cpu=9", "--as-if", "memory=0"], (1, "cpu: 9 requested, 8 free of 8")),
+        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 that fit")),
+    ],
+)
+def test_a_pod_as_if_it_were_otherwise(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:
+    file = write(node("small", "1"), node("large", "8"), pod("web", "12"))
+    code, out, _ = run("explain", "web", "-f", file, "--no-remedies", *options)
+    assert (code, answer[1] in " ".join(out.split())) == (answer[0], True)
+
+
+@pytest.mark.parametrize("words", ["cpu", "cpu=x", "cpu=-1", "gpu=1", "tolerate=a:b", "node=none", "priority=1e3"])
+def test_what_cannot_be_supposed_is_one_line(words: str, run: Run, write: Write) -> None:
+    file = write(node("small", "1"), pod("web", "12"))
+    code, out, err = run("explain", "web", "-f", file, "--as-if", words)
+    assert (code, out, err.count("\n")) == (2, "", 1)

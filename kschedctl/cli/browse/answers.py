@@ -1,41 +1,177 @@
-"""A report cut up for the tabs at the right."""
+"""Reports cut up for the tabs at the right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from kschedctl.render.page import Block, Heading, Page, Style, paragraph, parts
+from rich.text import Text
+
+from kschedctl.cli.browse.lines import NODE, REMEDY, ListLine, ListLines, Openable, TableLines, wrapped
+from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
+from kschedctl.render.pages.browsing.changed_answer import changed_answer_section
 from kschedctl.render.pages.explanation import explanation_page
-from kschedctl.render.pages.remedies import remedies_page
-from kschedctl.reports.explanation import Explanation
-from kschedctl.reports.remedies import Remedies
+from kschedctl.render.pages.extenders import extended_lines
+from kschedctl.render.pages.sections import left_out_lines, not_known_lines
+from kschedctl.render.terminal import show
+from kschedctl.reports.explanation import Explanation, NodeReport
+from kschedctl.reports.remedies import Remedies, Remedy
+from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.studies.browsing.changed_answer import changed_answer
 
 WHY, NODES, SCORES, REMEDIES = "why", "nodes", "scores", "remedies"
+TABS = (WHY, NODES, SCORES, REMEDIES)
 SCORED = "Scores of "
 """How the heading of the scores begins."""
+LEAST_WIDTH = 30
+ROOMY = 60
+"""From this width on reasons have their plugins before them; what stands against the chosen node names them anyway."""
+LOOKS = {"Schedulable": "green", "Unschedulable": "red", "Error": "red"}
+
+
+class Answered(NamedTuple):
+    """An explanation, and where something was supposed the one ``before``, and by which ``words``."""
+
+    report: Explanation
+    before: Explanation | None = None
+    words: str = ""
+
+
+class Room(NamedTuple):
+    """Columns of the right side, and lines for the answer above the tabs."""
+
+    width: int
+    lines: int
+
+
+class LaidOut(NamedTuple):
+    """What is shown of an explanation in some room: the answer, and by tab the text."""
+
+    told: Answered
+    room: Room
+    verdict: Text
+    texts: dict[str, Text]
+
+
+def laid_out(told: Answered, room: Room) -> LaidOut:
+    """Folding long tables takes a moment: not to be done by who listens to keys."""
+    above = verdict(told, room.width, room.lines)
+    pages = explained(told, Style(width=room.width, color=True), in_full=above.plain.endswith("…"))
+    return LaidOut(told, room, above, {tab: text_of(page, room.width) for tab, page in pages.items()})
+
+
+def text_of(page: Page, width: int) -> Text:
+    """The page as it would be printed."""
+    return Text.from_ansi(show(page, Style(width=max(width, LEAST_WIDTH), color=True)))
+
+
+def verdict(told: Answered, width: int, lines: int) -> Text:
+    """The pod and the answer in about so many lines; of something supposed the answer before and now."""
+    head = f"{told.report.pod} as if {told.words}" if told.words else told.report.pod
+    found = Text("\n".join(wrapped(head, width, most=2)), "bold")
+    answers = [("", told.report)] if told.before is None else [("before: ", told.before), ("now: ", told.report)]
+    room = max((lines - len(found.plain.splitlines())) // len(answers), 1)
+    for label, report in answers:
+        look = "dim" if report is told.before else LOOKS.get(report.verdict, "yellow")
+        found.append("\n" + "\n".join(wrapped(label + answer_line(report), width, "  ", room)), look)
+    return found
 
 
 def answer_line(report: Explanation) -> str:
-    return f"{report.verdict}: {report.headline}"
+    """With what it leans on that is not known."""
+    doubts = [each for each in report.unknown if each.affects == VERDICT]
+    if not doubts:
+        return f"{report.verdict}: {report.headline}"
+    return f"{report.verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
 
 
-def explained(report: Explanation, style: Style) -> dict[str, Page]:
-    """The pages of two tabs, less the answer, which stands above them."""
-    why: list[Block] = []
+def explained(told: Answered, style: Style, in_full: bool) -> dict[str, Page]:
+    """The pages of two tabs; the answer stands above them, and ``in_full`` in the first too."""
+    report = told.report
+    changes = changed_answer_section(changed_answer(told.before, report)) if told.before else ()
+    why: list[Block] = [*changes]
     scores: list[Block] = []
     for title, under in parts(explanation_page(report, style)[1:]):
         tab = scores if title.startswith(SCORED) else why
         tab += [Heading(title), *under] if title else under
-    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph("No node was scored: none fits"),)}
+    if in_full:
+        why += section("In full", paragraph(answer_line(report)))
+    none = "No node was scored: none fits" if report.node_order else "No node was looked at"
+    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(none),)}
 
 
-def remedied(report: Remedies, style: Style) -> Page:
-    return remedies_page(report, style)[1:] or (paragraph("There is nothing to mend"),)
+def node_lines(report: Explanation, width: int, text: str = "") -> ListLines | list[ListLine]:
+    """Each node with its answer, the best or nearest first; with a text those that have it in them."""
+    rows = list(_node_rows(report, width >= ROOMY))
+    if text:
+        rows = [row for row in rows if text.lower() in " ".join(row).lower()]
+    if not rows:
+        nothing = f'no node has "{text}" in its name or answer' if text else "no node was looked at: see 1 Why"
+        return [ListLine(line, "dim") for line in wrapped(nothing, width)]
+    subjects = [Openable(NODE, row[0]) for row in rows]
+    if any(row[1] for row in rows):
+        return TableLines([("node", "total", "answer"), *rows], subjects, width, right=1)
+    return TableLines([("node", "answer"), *((name, answer) for name, _, answer in rows)], subjects, width)
 
 
-def node_rows(report: Explanation) -> Iterator[tuple[str, str, str]]:
-    """Name, answer and score of each node, the best first."""
+def _node_rows(report: Explanation, plugins: bool) -> Iterator[tuple[str, str, str]]:
+    """Name, total and answer, that with ``plugins`` or without."""
     for node in report.nodes:
         if node.feasible or node.refusals:
-            why = "fits" if node.feasible else f"{node.refusals[0].plugin}: {node.refusals[0].reason}"
-            yield node.name, why, "" if node.total is None else f"{node.total:,}"
+            first = [] if node.feasible else [node.refusals[0].plugin if plugins else "", node.refusals[0].reason]
+            yield node.name, "" if node.total is None else f"{node.total:,}", ": ".join(filter(None, first)) or "fits"
+
+
+def node_fact(report: Explanation, name: str, width: int, lines: int) -> str:
+    """All that stands against a node."""
+    node = next((node for node in report.nodes if node.name == name), None)
+    return "" if node is None else "\n".join(wrapped(_all_facts(node), width, "  ", lines))
+
+
+def _all_facts(node: NodeReport) -> str:
+    where = " ".join(filter(None, (node.pool, node.zone)))
+    facts = "; ".join(f"{refusal.plugin} {refusal.fact or refusal.reason}".strip() for refusal in node.refusals)
+    return f"{node.name}{f' ({where})' if where else ''}: {facts or 'fits'}"
+
+
+def remedy_lines(found: Remedies, width: int) -> list[ListLine]:
+    """Each remedy with who makes it and what it opens; then what cannot help."""
+    lines: list[ListLine] = []
+    for number, remedy in enumerate(found.remedies, 1):
+        subject = Openable(REMEDY, str(number))
+        lines += [ListLine(text, "", subject) for text in wrapped(f"{number:>2} {remedy.summary}", width, "   ")]
+        if remedy.weakens:
+            lines += [ListLine(f"   {text}", "yellow", subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
+        lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(_opens(remedy), width - 3, most=2)]
+    if found.impossible:
+        lines.append(ListLine("What cannot help" if found.remedies else "No remedy was found", "bold"))
+        lines += [ListLine(text) for why in found.impossible for text in wrapped(f"- {why}", width, "  ")]
+    for text in _doubts(found):
+        lines += [ListLine(line, "yellow") for line in wrapped(text, width, "  ")]
+    return lines or [ListLine("There is nothing to mend", "dim")]
+
+
+def _opens(remedy: Remedy) -> str:
+    opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
+    return f"{remedy.by}; opens {opens}"
+
+
+def _doubts(found: Remedies) -> list[str]:
+    left_out = (*left_out_lines(found.not_replayed, found.ignored), *extended_lines(found.extended))
+    lines = (line for line in (*left_out, *not_known_lines(found.unknown)) if isinstance(line, Paragraph))
+    told = [" ".join(marked(part).text for part in line.parts) for line in lines]
+    if found.searched is not None and not found.searched.complete:
+        told.append(f"not complete: the search ended after {found.searched.replays:,} replays")
+    return told
+
+
+def remedy_page(remedy: Remedy) -> Sequence[str]:
+    """What a remedy is, what it gives up, and how it is made; each a text of its own."""
+    more = [
+        ("or", names(remedy.alternatives, 10)),
+        ("but", remedy.weakens or ""),
+        ("evicts", names(remedy.victims, 20)),
+        ("opens", names(remedy.opens, 20)),
+        ("by", remedy.by),
+    ]
+    return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]

@@ -2,256 +2,398 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
-from time import sleep
+from datetime import datetime
+from functools import partial
+from time import monotonic
 from typing import ClassVar
 
-from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import DataTable, Footer, Input, OptionList, Static, TabbedContent, TabPane
-from textual.widgets.option_list import Option
-from textual.worker import get_current_worker
+from textual.containers import Container
+from textual.events import Event, Key, Resize
+from textual.widgets import Footer, Input
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.browse.answers import NODES, REMEDIES, SCORES, WHY, answer_line, explained, node_rows, remedied
-from kschedctl.cli.browse.listing import NODE, POD, WORKLOAD, Entry, entries, headline
-from kschedctl.cli.browse.screens import HelpScreen, PageScreen, text_of
+from kschedctl.cli.browse.answer_pane import AnswerPane
+from kschedctl.cli.browse.answers import NODES, REMEDIES, TABS, Answered, LaidOut, laid_out, remedy_page
+from kschedctl.cli.browse.ask_line import AS_IF, SEARCH, SEARCH_NODES, AskLine
+from kschedctl.cli.browse.desk import Desk, Urgency
+from kschedctl.cli.browse.drill import drilled
+from kschedctl.cli.browse.following import LiveSessions, SessionFollower
+from kschedctl.cli.browse.lines import POD, Layout, LineList, ListLine, Openable, cut
+from kschedctl.cli.browse.listing import headline, listing, of_workload
+from kschedctl.cli.browse.screens import DrillScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.cli.browse.session import BrowseSession
+from kschedctl.cli.browse.status_lines import HeadLine, NoteLine
 from kschedctl.errors import KschedctlError
-from kschedctl.render.page import Page, Style
-from kschedctl.render.printable import printable
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import Remedies
 
-TABS = (WHY, NODES, SCORES, REMEDIES)
-SEARCH, AS_IF = "search", "as-if"
-MOMENT = 0.05
-"""Seconds for which a pod has to stay chosen before it is explained."""
+PATIENCE = 0.2
+"""Seconds after which it is said that an answer is being computed."""
+BUG = 4
+"""The exit code."""
+PAUSE = 3.0
+"""Seconds without a key after which garbage is collected."""
+NARROW = 64
+"""With fewer columns the sides stand one above the other."""
 
 
 class Browser(App[None]):
-    """``clusters``: the cluster again each time that it changes, of a live one."""
+    """``live``: of a live cluster what comes of it. ``copied``: the commands that were copied.
+
+    ``failure``: what ended it that nobody expected.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "browse.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help"),
         Binding("slash", "ask('search')", "Search"),
-        Binding("a", "ask('as-if')", "As if"),
+        Binding("a", "ask('as if')", "As if"),
         Binding("w", "workload", "Workload"),
         Binding("c", "copy", "Copy"),
-        Binding("question_mark", "help", "Help"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("r", "again", show=False),
         *(Binding(str(i + 1), f"tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
-        Binding("escape", "leave", show=False),
+        Binding("escape", "leave", "Back"),
     ]
 
-    def __init__(self, session: BrowseSession, clusters: Iterator[BrowseSession] | None = None) -> None:
-        super().__init__()
-        self.session, self.clusters = session, clusters
-        self.chosen = ""
-        self.words = ""
-        self.asking = ""
-        self.listed: dict[str, Entry] = {}
+    def __init__(self, session: BrowseSession, live: LiveSessions | None = None) -> None:
+        super().__init__(ansi_color=True)
+        self.session, self.live = session, live
+        self.desk = Desk(self._failed)
+        self.key = self.words = self.filter = ""
+        self.before: tuple[BrowseSession, Explanation] | None = None
+        self.state = ""
+        self.copied: list[str] = []
+        self.failure: Exception | None = None
+        self.listed = self.untidy = False
+        self.typed_at = monotonic()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="head")
-        with Horizontal():
-            yield OptionList(id="list")
-            with Vertical(id="answer"):
-                yield Static(id="verdict")
-                with TabbedContent(id="tabs"):
-                    for tab in TABS:
-                        with TabPane(tab.capitalize(), id=tab):
-                            if tab == NODES:
-                                yield DataTable(id="node-table", cursor_type="row", zebra_stripes=True)
-                            else:
-                                with VerticalScroll():
-                                    yield Static(id=f"{tab}-text")
-        yield Input(id="ask")
-        yield Footer()
+        yield HeadLine(id="head")
+        with Container(id="sides"):
+            yield LineList("list")
+            yield AnswerPane()
+        yield NoteLine(id="note")
+        yield AskLine()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        table = self.query_one(DataTable)
-        table.add_columns("node", "answer", "total")
-        self.query_one("#ask").display = False
-        self.query_one(OptionList).focus()
+        self.theme = "ansi-dark" if "ansi-dark" in self.available_themes else self.theme
+        self.pods.show(lambda width: [ListLine("reading …", "dim")])
+        self.pods.focus()
+        self._head()
         self.read()
-        if self.clusters is not None:
-            self.follow(self.clusters)
+        self.set_interval(PAUSE, self._tidy)
+        if self.live is not None:
+            self._follow(lambda: self.live.sessions if self.live else iter(()))
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key):
+            self.typed_at = monotonic()
+        await super().on_event(event)
+
+    def _tidy(self) -> None:
+        """Look for garbage while nobody types, since that stops everything: 0.2 s with 5,000 nodes."""
+        if self.untidy and not self.desk.busy and monotonic() - self.typed_at > PAUSE:
+            self.untidy = False
+            gc.collect()
+
+    def on_resize(self, event: Resize) -> None:
+        self.screen_stack[0].set_class(event.size.width < NARROW, "narrow")
+
+    @property
+    def pods(self) -> LineList:
+        return self.screen_stack[0].query_one("#list", LineList)
+
+    @property
+    def pane(self) -> AnswerPane:
+        return self.screen_stack[0].query_one(AnswerPane)
+
+    @property
+    def line(self) -> AskLine:
+        return self.screen_stack[0].query_one(AskLine)
+
+    def later(self, show: Callable[..., object], *what: object) -> None:
+        """Have something shown, from any thread; nothing any more once the program ends."""
+        self.call_later(lambda: show(*what) if self.is_running else None)
 
     # -- the list ------------------------------------------------------------------------------------------------------
 
-    @work(thread=True, exclusive=True, group="list")
-    def read(self, text: str = "") -> None:
-        found = entries(self.session, text)
-        self.call_from_thread(self.show_list, found)
+    def read(self) -> None:
+        """List what there is, or what is searched for."""
+        session, text = self.session, self.filter
 
-    def show_list(self, found: list[Entry]) -> None:
-        options = self.query_one(OptionList)
-        options.clear_options()
-        self.listed = {entry.id: entry for entry in found}
-        options.add_options([Option(_line(e), e.id, disabled=e.is_heading) for e in found])
-        self.query_one("#head", Static).update(Text(headline(self.session)))
-        ids = [entry.id for entry in found if not entry.is_heading]
-        chosen = f"{POD}{self.chosen}"
-        if ids:
-            options.highlighted = options.get_option_index(chosen if chosen in ids else ids[0])
+        def question() -> None:
+            found = listing(session, text)
+            self.later(self._show_list, session, text, found)
 
-    @on(OptionList.OptionHighlighted, "#list")
-    def choose(self, event: OptionList.OptionHighlighted) -> None:
-        entry = self.listed.get(event.option_id or "")
-        if entry is not None and entry.id.startswith(POD) and entry.name != self.chosen:
-            self.chosen, self.words = entry.name, ""
-            self.explain(self.chosen, "")
+        self.desk.ask(Urgency.LIST, question)
 
-    @on(OptionList.OptionSelected, "#list")
-    def open(self, event: OptionList.OptionSelected) -> None:
-        entry = self.listed[event.option_id or ""]
-        if entry.id.startswith(NODE):
-            self.open_node(entry.name)
-        elif entry.id.startswith(WORKLOAD) and entry.owner is not None:
-            self.open_workload(entry.owner)
+    def _show_list(self, session: BrowseSession, text: str, found: Layout) -> None:
+        if (session, text) == (self.session, self.filter):
+            self.listed = True
+            self._head()
+            self.pods.show(found, Openable(POD, self.key))
+            self._tell_fate()
+
+    def _tell_fate(self) -> None:
+        """What became of the chosen pod, where it waits no more."""
+        fate = self.session.fate(self.key) if self.key else ""
+        if fate:
+            self.note(f"{self.key} {fate}")
+        if Openable(POD, self.key) not in self.pods.subjects and not self.filter:
+            chosen = self.pods.chosen
+            self._choose(chosen.name if chosen else "")
+
+    def _head(self) -> None:
+        searched = f'search "{self.filter}", Esc ends it' if self.filter else ""
+        told = headline(self.session) if self.listed else "replaying …"
+        self.screen_stack[0].query_one(HeadLine).tell(searched, self.state, told)
+
+    def note(self, text: str) -> None:
+        """A line above the keys, until the next one."""
+        self.screen_stack[0].query_one(NoteLine).tell(text)
+
+    @on(LineList.Moved, "#list")
+    def choose(self, event: LineList.Moved) -> None:
+        if event.subject is not None and event.subject.kind == POD:
+            self._choose(event.subject.name)
+
+    def _choose(self, key: str) -> None:
+        if key != self.key:
+            self.key, self.words = key, ""
+            if key:
+                self.ask_about("")
+            else:
+                self.pane.say("")
+
+    @on(LineList.Opened)
+    def open(self, event: LineList.Opened) -> None:
+        subject = event.subject
+        if subject is None:
+            return
+        if event.lines is self.pods and subject.kind == POD:
+            self.pane.enter()
+        elif subject.kind == POD:
+            self._go_to(subject.name)
+        elif self.pane.remedy is not None and event.lines.id == "remedy-list":
+            self.push_screen(TextScreen(remedy_page(self.pane.remedy)))
         else:
-            self.query_one(TabbedContent).query_one("Tabs").focus()
+            self.drill(subject)
+
+    def _go_to(self, key: str) -> None:
+        """Choose a pending pod wherever it is named."""
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        if self.filter:
+            self.filter = ""
+            self.read()
+        places = {subject: at for at, subject in enumerate(self.pods.subjects)}
+        at = places.get(Openable(POD, key))
+        if at is None:
+            self._choose(key)
+        else:
+            self.pods.move(at)
+        self.pods.focus()
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    @work(thread=True, exclusive=True, group="answer")
-    def explain(self, key: str, words: str) -> None:
-        """Explain first, since the search for remedies may take seconds; what is out of date is not shown."""
-        worker = get_current_worker()
-        sleep(MOMENT)
-        if worker.is_cancelled:
-            return
-        try:
-            asked = self.session.asked(key, words)
-            if asked is None:
-                self.call_from_thread(self.say, f"{key} is gone")
+    def ask_about(self, words: str) -> None:
+        """Have the chosen pod explained as the words have it; its remedies follow, which may take seconds."""
+        key, session, room = self.key, self.session, self.pane.room
+
+        def question() -> None:
+            try:
+                before = self._as_it_is(session, key)
+                asked = session.asked(key, words)
+                told = Answered(session.explain(asked), before, words) if words else Answered(before)
+                shown = laid_out(told, room)
+            except KschedctlError as error:
+                self.later(self._refuse, key, words, str(error))
                 return
-            report = self.session.explain(asked)
-            if not worker.is_cancelled:
-                self.call_from_thread(self.show_answer, report, words)
-            found = self.session.remedies(asked, lambda: not worker.is_cancelled)
-            if found is not None and not worker.is_cancelled:
-                self.call_from_thread(self.show_remedies, found)
-        except KschedctlError as error:
-            self.call_from_thread(self.say, str(error))
+            self.later(self._show_answer, key, words, shown)
+            self.desk.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, words))
 
-    def show_answer(self, report: Explanation, words: str) -> None:
-        as_if = f" as if {printable(words)}" if words else ""
-        self.say(f"{printable(report.pod)}{as_if}\n{printable(answer_line(report))}")
-        for tab, page in explained(report, self.style).items():
-            self.show_page(tab, page)
-        self.query_one("#remedies-text", Static).update(Text("searching …"))
-        table = self.query_one(DataTable)
-        table.clear()
-        for row in node_rows(report):
-            table.add_row(*(Text(cell) for cell in row), key=row[0])
+        self.desk.ask(Urgency.ANSWER, question)
+        self.set_timer(PATIENCE, lambda: self.pane.wait_for(key) if self.key == key and self.desk.busy else None)
 
-    def show_remedies(self, report: Remedies) -> None:
-        self.show_page(REMEDIES, remedied(report, self.style))
+    def _as_it_is(self, session: BrowseSession, key: str) -> Explanation:
+        """The pod without any supposition; what was said of it last is kept."""
+        if self.before is None or self.before[0] is not session or self.before[1].pod != key:
+            self.before = session, session.explain(session.asked(key))
+        return self.before[1]
 
-    def show_page(self, tab: str, page: Page) -> None:
-        self.query_one(f"#{tab}-text", Static).update(text_of(page, self.style.width))
+    def _find_remedies(self, session: BrowseSession, key: str, words: str) -> None:
+        found = session.remedies(session.asked(key, words), self.desk.give_way)
+        self.later(self._show_remedies, session, key, words, found)
 
-    def say(self, text: str) -> None:
-        self.query_one("#verdict", Static).update(Text(text))
+    def _show_answer(self, key: str, words: str, shown: LaidOut) -> None:
+        self.untidy = True
+        if key == self.key:
+            self.words = words
+            self.pane.show(shown)
+            if self.line.asking == AS_IF:
+                self.close_line()
 
-    @property
-    def style(self) -> Style:
-        """For the room at the right."""
-        return Style(width=max(self.query_one("#answer").size.width - 3, 40), color=True)
+    def _refuse(self, key: str, words: str, why: str) -> None:
+        """What was supposed makes no sense, and can be corrected; or the pod is gone."""
+        if key == self.key:
+            if words and self.line.asking != AS_IF:  # it made sense before the cluster changed
+                self.words = ""
+                self.ask_about("")
+            elif not words:
+                self.pane.say(key)
+            self.note(why)
+
+    def _show_remedies(self, session: BrowseSession, key: str, words: str, found: Remedies) -> None:
+        if (session, key, words) == (self.session, self.key, self.words):
+            self.pane.show_remedies(found)
 
     # -- what keys do --------------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While one types keys are letters."""
+        return not self.line.asking or action in ("leave", "quit")
+
     def action_tab(self, name: str) -> None:
-        self.query_one(TabbedContent).active = name
-        if name == NODES:
-            self.query_one(DataTable).focus()
-        else:
-            self.query_one(f"#{name} VerticalScroll").focus()
+        self.pane.open_tab(name)
 
     def action_ask(self, what: str) -> None:
-        line = self.query_one(Input)
-        self.asking = what
-        line.placeholder = "as if: priority=1000 cpu=500m tolerate=gpu node=NAME" if what == AS_IF else "search"
-        line.value = self.words if what == AS_IF else ""
-        line.display = True
-        line.focus()
+        """Open the line in which one types."""
+        if what == AS_IF and not self.key:
+            return
+        if what == SEARCH and self.pane.tab == NODES and self.pane.node_list.has_focus:
+            what = SEARCH_NODES
+        values = {AS_IF: self.words, SEARCH: self.filter, SEARCH_NODES: self.pane.filtered}
+        self.line.open(what, values[what])
 
     @on(Input.Changed, "#ask")
-    def ask(self, event: Input.Changed) -> None:
-        if self.asking == SEARCH:
-            self.show_list(entries(self.session, event.value))
+    def typed(self, event: Input.Changed) -> None:
+        if self.line.asking == SEARCH and event.value != self.filter:
+            self.filter = event.value
+            self.read()
+        elif self.line.asking == SEARCH_NODES:
+            self.pane.filter_nodes(event.value)
 
     @on(Input.Submitted, "#ask")
-    def asked(self, event: Input.Submitted) -> None:
-        if self.asking == AS_IF and self.chosen:
-            self.words = event.value
-            self.explain(self.chosen, self.words)
-        self.close_line()
+    def submitted(self, event: Input.Submitted) -> None:
+        if self.line.asking == AS_IF:
+            self.note("")
+            self.ask_about(" ".join(event.value.split()))
+        else:
+            self.close_line()
 
     def close_line(self) -> None:
-        self.asking = ""
-        self.query_one(Input).display = False
-        self.query_one(OptionList).focus()
+        asked = self.line.close()
+        (self.pane.node_list if asked == SEARCH_NODES else self.pods).focus()
 
     def action_leave(self) -> None:
-        if self.asking == SEARCH:
+        """One step back: the line, what was searched among nodes, the right side, the supposition, the search."""
+        self.note("")
+        if self.line.asking:
+            self._leave_line()
+        elif self.pane.filtered and self.pane.node_list.has_focus:
+            self.pane.filter_nodes("")
+        elif not self.pods.has_focus:
+            self.pods.focus()
+        elif self.words:
+            self.ask_about("")
+        elif self.filter:
+            self.filter = ""
             self.read()
-        elif self.words and not self.asking:
-            self.words = ""
-            self.explain(self.chosen, "")
+
+    def _leave_line(self) -> None:
+        if self.line.asking == SEARCH:
+            self.filter = ""
+            self.read()
+        elif self.line.asking == SEARCH_NODES:
+            self.pane.filter_nodes("")
         self.close_line()
 
-    @on(DataTable.RowSelected)
-    def row(self, event: DataTable.RowSelected) -> None:
-        if event.row_key.value:
-            self.open_node(event.row_key.value)
-
     def action_workload(self) -> None:
-        owner = self.session.owner(self.chosen) if self.chosen else None
+        owner: Owner | None = self.session.owner(self.key) if self.key else None
         if owner is not None:
-            self.open_workload(owner)
-
-    def open_node(self, name: str) -> None:
-        self.open_page(lambda style: self.session.node(name, style))
-
-    def open_workload(self, owner: Owner) -> None:
-        self.open_page(lambda style: self.session.workload(owner, style))
-
-    @work(thread=True, group="page")
-    def open_page(self, make: Callable[[Style], Page]) -> None:
-        width = self.size.width - 8
-        text = text_of(make(Style(width=width, color=True)), width)
-        self.call_from_thread(self.push_screen, PageScreen(text))
+            self.drill(of_workload(owner))
 
     def action_copy(self) -> None:
-        command = self.session.command(self.chosen) if self.chosen else ""
-        if command:
-            self.copy_to_clipboard(command)
-            self.notify(printable(command), title="Copied", markup=False)
+        """What the terminal does with it nobody tells: it is shown, and printed in the end."""
+        remedy = self.pane.remedy
+        command = "explain" if self.pane.tab != REMEDIES or self.words else "remedies"
+        text = (
+            "\n".join(remedy.commands) if remedy else self.key and self.session.command(command, self.key, self.words)
+        )
+        if text:
+            self.copied.append(text)
+            self.copy_to_clipboard(text)
+            self.note(f"copied: {text}")
+        else:
+            self.note("nothing to copy: no pod is chosen, or the cluster came from standard input")
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen())
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    # -- nodes and workloads -------------------------------------------------------------------------------------------
+
+    def drill(self, subject: Openable) -> None:
+        self.push_screen(DrillScreen(subject, partial(self._drilled, subject)))
+
+    def _drilled(self, subject: Openable, screen: LinesScreen) -> None:
+        session = self.session
+
+        def question() -> None:
+            found = drilled(session, subject, self.desk.give_way)
+            self.later(self._show_drilled, screen, found)
+
+        if not screen.lines.lines:
+            screen.show(lambda width: [ListLine(f"{cut(subject.name, width - 12)} replaying …", "dim")])
+        self.desk.ask(Urgency.PAGE, question)
+
+    def _show_drilled(self, screen: LinesScreen, found: Layout) -> None:
+        if screen in self.screen_stack:
+            screen.show(found)
 
     # -- live ----------------------------------------------------------------------------------------------------------
 
-    @work(thread=True, group="watch")
-    def follow(self, clusters: Iterator[BrowseSession]) -> None:
-        """Each new state of the cluster takes the place of the one before; what is looked at stays."""
-        for session in clusters:
-            if get_current_worker().is_cancelled:
-                return
-            self.session = session
-            self.call_from_thread(self.read)
-            if self.chosen:
-                self.call_from_thread(self.explain, self.chosen, self.words)
+    def take(self, session: BrowseSession) -> None:
+        """Another state of the cluster takes the place of the one before; what is looked at stays."""
+        self.session = session
+        self.state = f"live {datetime.now():%H:%M:%S}"
+        self.read()
+        if self.key and not session.fate(self.key):
+            self.ask_about(self.words)
+        for screen in self.screen_stack:
+            if isinstance(screen, DrillScreen):
+                screen.refreshed(screen)
 
+    def lost(self, why: str) -> None:
+        self.state = f"not live since {datetime.now():%H:%M:%S}"
+        self._head()
+        self.note(f"not live any more, r reads it again: {why}")
 
-def _line(entry: Entry) -> Text:
-    """Cut where there is no room: the answer has it in full."""
-    return Text(entry.text if entry.is_heading else f"  {entry.text}", entry.style, no_wrap=True, overflow="ellipsis")
+    def action_again(self) -> None:
+        if self.live is not None and self.state.startswith("not live"):
+            self.state = "connecting …"
+            self._head()
+            self.note("")
+            self._follow(self.live.again)
+
+    def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+        following = SessionFollower(
+            take=lambda session: self.later(self.take, session),
+            lost=lambda why: self.later(self.lost, why),
+            failed=self._failed,
+        )
+        following.start(sessions)
+
+    def _failed(self, error: Exception) -> None:
+        """What nobody expected ends the program; who started it tells."""
+        self.failure = error
+        self.later(self.exit, None, BUG)

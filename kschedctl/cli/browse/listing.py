@@ -2,69 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.browse.session import BrowseSession
+from kschedctl.cli.browse.lines import NODE, POD, WORKLOAD, Layout, ListLine, Openable, cut, wrapped
+from kschedctl.cli.browse.session import BrowseSession, SearchHits
 from kschedctl.render.page import count
-from kschedctl.render.printable import printable
+from kschedctl.reports.pending import PendingPods
 
-POD, NODE, WORKLOAD, HEADING = "pod ", "node ", "workload ", "heading "
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of the list. ``id`` begins with what it is; ``owner``: of a workload."""
-
-    id: str
-    text: str
-    style: str = ""
-    owner: Owner | None = None
-
-    @property
-    def is_heading(self) -> bool:
-        return self.id.startswith(HEADING)
-
-    @property
-    def name(self) -> str:
-        """Of what it is about."""
-        return self.id.partition(" ")[2]
+HEADING, FAINT = "bold", "dim"
+CAUSE_LINES = 2
+"""So many has a cause at the most: the pods under it are what is looked for, and the answer has it in full."""
 
 
-def entries(session: BrowseSession, text: str = "") -> list[Entry]:
+def of_workload(owner: Owner) -> Openable:
+    return Openable(WORKLOAD, str(owner), owner)
+
+
+def listing(session: BrowseSession, text: str = "") -> Layout:
     """All pending pods by cause; with a text those that have it, and nodes and workloads that have it."""
-    if not text:
-        return _pods(session, None)
-    found = session.search(text)
-    lines = _pods(session, frozenset(found.pods))
-    if found.nodes:
-        lines.append(_heading("Nodes"))
-        lines += [Entry(f"{NODE}{name}", printable(name)) for name in found.nodes]
-    if found.workloads:
-        lines.append(_heading("Workloads"))
-        lines += [Entry(f"{WORKLOAD}{owner}", printable(str(owner)), owner=owner) for owner in found.workloads]
-    return lines or [_heading("nothing has this in its name")]
+    found = session.search(text) if text else None
+    pending = session.pending
+
+    def lines(width: int) -> list[ListLine]:
+        made = _pods(pending, found, width)
+        if found is not None:
+            nodes = [Openable(NODE, name) for name in found.nodes]
+            made += _section("Nodes", nodes, found.more_nodes, width)
+            made += _section("Workloads", list(map(of_workload, found.workloads)), found.more_workloads, width)
+        nothing = "no pod is pending here" if found is None else "no pod, node or workload has this in its name"
+        return made or [ListLine(line, HEADING) for line in wrapped(nothing, width)]
+
+    return lines
 
 
 def headline(session: BrowseSession) -> str:
     """What is looked at."""
     nodes, pods = len(session.cluster.nodes), len(session.waiting)
     where = session.cluster.picture.server if session.cluster.picture else ""
-    parts = (count(pods, "pending pod"), session.pending.scope, count(nodes, "node"), printable(where))
-    return " · ".join(filter(None, parts))
+    return " · ".join(filter(None, (count(pods, "pending pod"), session.pending.scope, count(nodes, "node"), where)))
 
 
-def _pods(session: BrowseSession, chosen: frozenset[str] | None) -> list[Entry]:
-    lines = []
-    for group in session.pending.groups:
-        pods = [pod for pod in group.pods if chosen is None or pod in chosen]
+def _pods(pending: PendingPods, found: SearchHits | None, width: int) -> list[ListLine]:
+    lines: list[ListLine] = []
+    for group in pending.groups:
+        pods = [pod for pod in group.pods if found is None or pod in found.pods]
         if pods:
-            lines.append(_heading(f"{group.cause or group.verdict} ({len(pods):,})"))
-            lines += [Entry(f"{POD}{pod}", printable(pod)) for pod in pods]
-    if not lines and chosen is None:
-        return [_heading("no pod is pending here")]
+            cause = f"{len(pods):,} · {group.cause or group.verdict}"
+            lines += [ListLine(line, HEADING) for line in wrapped(cause, width, "  ", CAUSE_LINES)]
+            lines += [ListLine(f" {cut(pod, width - 1)}", "", Openable(POD, pod)) for pod in pods]
     return lines
 
 
-def _heading(text: str) -> Entry:
-    return Entry(f"{HEADING}{text}", printable(text), "bold")
+def _section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
+    if not subjects:
+        return []
+    rest = [ListLine(f" … {more:,} more", FAINT)] if more else []
+    return [ListLine(title, HEADING), *(ListLine(f" {cut(s.name, width - 1)}", "", s) for s in subjects), *rest]

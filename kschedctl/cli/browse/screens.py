@@ -1,63 +1,99 @@
-"""Screens over the browser: a page of something, and the help."""
+"""Screens over the browser: a node or a workload, a text, and the help."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Footer
 
-from kschedctl.render.page import Page, Style
-from kschedctl.render.terminal import show
+from kschedctl.cli.browse.lines import Layout, LineList, ListLine, Openable, wrapped
 from kschedctl.studies.browsing.supposing import SUPPOSABLE
 
 HELP = f"""\
-Pending pods stand at the left, by cause; what is said of the chosen one at the right.
-
-  Up Down     choose a pod, or a row          Enter  open
-  Tab         to the other side, and back     Esc    back
-  1 2 3 4     why, nodes, scores, remedies
-  /           search pods, causes, nodes and workloads
-  a           as if: ask again with another priority, request, toleration, or one more node
-  w           the workload of the pod
-  c           copy the command that asks the same
-  ?           this help                       q      quit
+Tab      to the other side and back (list of pods; what is said of the chosen)
+Up Down  choose a pod, a node, a remedy, or scroll; j k PgUp PgDn Home End
+Enter    open a node (room, pods, what would fit), a workload, a remedy
+Esc      back; takes back what was supposed or searched for
+1 2 3 4  why, nodes, scores, remedies
+/        search pods by name and cause, nodes, workloads; or in the list of nodes
+a        as if: ask again with another priority, request or toleration, or with one more node
+w        the workload of the pod
+c        copy the command that asks the same, or that of the chosen remedy
+r        read the live cluster again when it is lost
+q        quit
 
 As if: {SUPPOSABLE}
-"""
+e.g.   cpu=500m tolerate=nvidia.com/gpu
+
+Copying goes by the terminal (OSC 52), also over ssh; what was copied is printed at the end, too, for terminals that \
+do not take it."""
+KEY_WIDTH = 9
 
 
-def text_of(page: Page, width: int, colors: bool = True) -> Text:
-    """The page as it would be printed."""
-    return Text.from_ansi(show(page, Style(width=max(width, 40), color=colors)))
-
-
-class PageScreen(ModalScreen[None]):
-    """A page to scroll in, until a key closes it."""
+class LinesScreen(ModalScreen[None]):
+    """Lines to look at until Esc; ``refreshed`` asks for them, again when the cluster has changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Back"),
+        Binding("escape,left", "dismiss", "Back"),
+        Binding("question_mark", "app.help", "Help"),
+        Binding("q", "app.quit", "Quit"),
+        Binding("ctrl+c", "app.quit", show=False, priority=True),
     ]
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, refreshed: Callable[[LinesScreen], object]) -> None:
         super().__init__()
-        self.text = text
+        self.refreshed = refreshed
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(self.text)
+        yield LineList("lines")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.lines.focus()
+        self.refreshed(self)
+
+    @property
+    def lines(self) -> LineList:
+        return self.query_one("#lines", LineList)
+
+    def show(self, make: Layout) -> None:
+        self.lines.show(make)
 
 
-class HelpScreen(PageScreen):
+class DrillScreen(LinesScreen):
+    """A node or a workload."""
+
+    def __init__(self, subject: Openable, refreshed: Callable[[LinesScreen], object]) -> None:
+        super().__init__(refreshed)
+        self.subject = subject
+
+
+class TextScreen(LinesScreen):
+    """Texts, one beneath the other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "dismiss", show=False)]
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__(lambda screen: screen.show(self._wrapped))
+        self.texts = texts
+
+    def _wrapped(self, width: int) -> list[ListLine]:
+        return [ListLine(line) for text in self.texts for line in (*wrapped(text, width, "  "), "")]
+
+
+class HelpScreen(TextScreen):
     """What keys do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "dismiss", "Back"),
-    ]
-
     def __init__(self) -> None:
-        super().__init__(Text(HELP))
+        super().__init__(HELP.splitlines())
+
+    def _wrapped(self, width: int) -> list[ListLine]:
+        lines = []
+        for text in self.texts:
+            indent = " " * KEY_WIDTH if " " in text[:KEY_WIDTH] else ""
+            lines += [ListLine(line) for line in wrapped(text, width, indent)]
+        return lines

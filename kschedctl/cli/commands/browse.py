@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import in_context, load, time_of
 from kschedctl.cli.watching import followed
 from kschedctl.cluster import Cluster
@@ -18,6 +23,7 @@ EXAMPLES = (
     "kschedctl browse -A",
     "kschedctl browse --demo -A",
     "kschedctl browse -n shop --snapshot prod.ksnap",
+    "kschedctl browse -A -f state.json",
 )
 
 
@@ -25,23 +31,57 @@ EXAMPLES = (
 def browse(*, source: Source, scope: Scope) -> int:
     """Look at pending pods, at why they wait, at nodes, scores and remedies, in the terminal; ? tells the keys.
 
-    What is shown of a live cluster follows its changes. Needs the extra tui: pip install 'kschedctl[tui]'.
+    What is shown of a live cluster follows its changes. a asks again as if the pod had another priority, request or
+    toleration, or as if there were one more node. Needs the extra tui: pip install 'kschedctl[tui]'.
     """
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError("browse needs a terminal", hint="kschedctl explain -A prints the same")
     try:
         from kschedctl.cli.browse.app import Browser  # noqa: PLC0415 - extra "tui"
+        from kschedctl.cli.browse.following import LiveSessions  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"browse needs Textual: {error}", hint="pip install 'kschedctl[tui]'") from None
     if source.live:
-        sessions = (_session(cluster, source, scope) for cluster in followed(source, scope.namespace))
-        Browser(next(sessions), sessions).run()
+        sessions = _sessions(source, scope)
+        browser = Browser(next(sessions), LiveSessions(sessions, lambda: _sessions(source, scope)))
     else:
-        Browser(_session(load(source, scope.namespace), source, scope)).run()
+        browser = Browser(_session(load(source, scope.namespace), source, scope))
+    with _notes_to(lambda line: browser.later(browser.note, line)), without_garbage_collection():
+        browser.run()
+    for command in dict.fromkeys(browser.copied):
+        print(command)
+    if browser.failure is not None:
+        raise browser.failure
     return 0
+
+
+def _sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
+    return (_session(cluster, source, scope) for cluster in followed(source, scope.namespace))
 
 
 def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
     from kschedctl.cli.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
-    return BrowseSession(cluster, source, in_context(scope, source, cluster), time_of(cluster, source))
+    asked = asking_for(cluster, scope.scheduler_name)
+    return BrowseSession(asked, source, in_context(scope, source, cluster), time_of(cluster, source))
+
+
+class _Notes(logging.Handler):
+    """Has what the program says besides shown on the screen, which a line on stderr would spoil."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        super().__init__()
+        self.show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.show(record.getMessage())
+
+
+@contextmanager
+def _notes_to(show: Callable[[str], object]) -> Iterator[None]:
+    log = logging.getLogger("kschedctl")
+    handlers, log.handlers = log.handlers, [_Notes(show)]
+    try:
+        yield
+    finally:
+        log.handlers = handlers

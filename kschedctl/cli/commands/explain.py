@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace as altered
@@ -17,6 +17,7 @@ from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.sampled import Sampled
+from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, View, with_options
 from kschedctl.cli.references import references
@@ -24,7 +25,6 @@ from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, time_of
 from kschedctl.cli.try_next import about_pending
 from kschedctl.cli.watching import watched
-from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.reports.explanation import Explanation
@@ -34,13 +34,13 @@ from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
-from kschedctl.studies.edits.cluster_edits import added
-from kschedctl.studies.explain import as_events, as_if, explain_stand_in, explanations
+from kschedctl.studies.explain import as_events, explain_stand_in, explanations
 from kschedctl.studies.pending import pending_pods
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
     "kschedctl explain deploy/web -n shop --as-if-priority-class shop-critical",
+    "kschedctl explain web --as-if cpu=500m --as-if tolerate=gpu",
     "kschedctl explain -A",
     "helm template web ./web | kschedctl explain -f - -n shop",
     "kubectl get nodes,pods -A -o json | kschedctl explain web -f - -o json",
@@ -62,16 +62,11 @@ def explain(
     view: DrawnView,
     extending: Extending,
     sampled: Sampled,
+    supposed: Supposed,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
-    priority: Annotated[
-        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
-    ] = None,
-    priority_class: Annotated[
-        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
-    ] = "",
     no_remedies: Annotated[
         bool, typer.Option("--no-remedies", help="Do not search for the changes that would let it schedule.")
     ] = False,
@@ -89,10 +84,9 @@ def explain(
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    as_if = {"as_if_priority": priority, "as_if_priority_class": priority_class}
     with extending.calling() as call_extender:
         started, more, kinds = sampled.sampled_from(), extending.arguments(), in_full(view)
-        question = _Question(source, scope, pods or (), as_if, not no_remedies, call_extender, started, more, kinds)
+        question = _Question(source, scope, pods or (), supposed, not no_remedies, call_extender, started, more, kinds)
         return _ask(question, view, watch)
 
 
@@ -114,7 +108,7 @@ class _Question:
     source: Source
     scope: Scope
     words: Sequence[str]
-    as_if: dict[str, Any]
+    supposed: Supposed
     remedies: bool
     call_extender: CallExtender | None
     sampled: SampledFrom | None
@@ -123,7 +117,7 @@ class _Question:
 
     def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
         """What is to be said of this cluster. Raises KschedctlError."""
-        cluster = asking_for(inquiry.cluster, self.scope.scheduler_name)
+        cluster = found_pods.asking_for(inquiry.cluster, self.scope.scheduler_name)
         inquiry = replace(inquiry, cluster=cluster, call_extender=self.call_extender, sampled=self.sampled)
         scope = in_context(self.scope, self.source, inquiry.cluster)
         if self.words:
@@ -131,8 +125,8 @@ class _Question:
             return self._explained(found, inquiry)
         if of_files := subjects.of_files(inquiry, self.scope):
             return self._explained(of_files, inquiry)
-        if self.as_if["as_if_priority"] is not None or self.as_if["as_if_priority_class"]:
-            raise UsageError("--as-if-priority and --as-if-priority-class need a POD")
+        if self.supposed:
+            raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
         return self._pending(inquiry, scope)
 
     def following(self, report: Explanation | Explanations | PendingPods) -> Commands:
@@ -148,7 +142,7 @@ class _Question:
         return reports[0] if len(reports) == 1 else explanations(reports)
 
     def _one(self, asked: StandIn) -> Explanation:
-        asked = asked._replace(pod=as_if(asked, **self.as_if))
+        asked = self.supposed.of(asked)
         report = as_events(explain_stand_in(asked))
         if not self.remedies:
             return report
@@ -187,14 +181,6 @@ def fine(report: Explanation | Explanations | PendingPods) -> bool:
         case Explanations():
             return all(map(fine, report.explanations))
     return all(group.verdict in FINE for group in report.groups)
-
-
-def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
-    """The cluster with all unbound pods asking for this scheduler."""
-    if scheduler_name is None:
-        return cluster
-    asking = (altered(pod, spec=altered(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
-    return added(cluster, asking)
 
 
 def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:

@@ -25,7 +25,8 @@ class PodOfNode(Document, frozen=True):
 class NodeContents(Document, frozen=True):
     """A node. ``pods``: those of the highest priority first; ``fit``: pending pods that would fit there.
 
-    ``refused``: how many pending pods would not; both are of the cluster as it is, each pod by itself.
+    ``refused``: how many pending pods would not, by the first reason; both are of the cluster as it is, each pod by
+    itself.
     """
 
     node: str
@@ -33,29 +34,39 @@ class NodeContents(Document, frozen=True):
     zone: str
     unschedulable: bool
     taints: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
     resources: tuple[NodeResource, ...] = ()
     pods: tuple[PodOfNode, ...] = ()
     fit: tuple[str, ...] = ()
-    refused: int = 0
+    refused: dict[str, int] = {}
     api_version: str = "kschedctl.dev/v1"
     kind: str = "NodeContents"
 
 
 class PodOfWorkload(Document, frozen=True):
-    """``node`` is empty while it has none; ``phase`` as its status says."""
+    """``node`` is empty while it has none, then ``why`` may tell the cause; ``phase`` as its status says."""
 
     pod: str
     node: str
     zone: str
     phase: str
     created: str
+    why: str = ""
+
+
+class ZonePods(Document, frozen=True):
+    """How many ``pods`` of a workload are in a zone, on how many ``nodes``."""
+
+    zone: str
+    pods: int
+    nodes: int
 
 
 class WorkloadPods(Document, frozen=True):
-    """The pods of a workload; ``zones``: how many of each zone run there."""
+    """The pods of a workload, those that wait first; ``zones``: every zone of the cluster."""
 
     workload: str
     pods: tuple[PodOfWorkload, ...] = ()
-    zones: dict[str, int] = {}
+    zones: tuple[ZonePods, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WorkloadPods"

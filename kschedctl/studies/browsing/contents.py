@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from kschedctl.api.node_pools import pool_of
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.ownership import Owner, owner_of
-from kschedctl.reports.browsing.contents import NodeContents, NodeResource, PodOfNode, PodOfWorkload, WorkloadPods
+from kschedctl.reports.browsing.contents import (
+    NodeContents,
+    NodeResource,
+    PodOfNode,
+    PodOfWorkload,
+    WorkloadPods,
+    ZonePods,
+)
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
 from kschedctl.studies.controllers.workload_pods import pods_of
 
+FITS = ""
 
-def node_contents(scheduler: Scheduler, name: str, pending: Sequence[Pod]) -> NodeContents:
-    """Of the node with that name; ``pending``: the pods of which it is asked whether they would fit there."""
+
+def node_contents(
+    scheduler: Scheduler, name: str, pending: Sequence[Pod], between: Callable[[], object] = lambda: None
+) -> NodeContents | None:
+    """Of the node with that name; None where there is none.
+
+    ``pending``: the pods of which it is asked whether they would fit there; ``between`` is called before each question.
+    """
     view = scheduler.view
-    row = view.nodes.index[name]
+    row = view.nodes.index.get(name)
+    if row is None:
+        return None
     node = view.nodes.objects[row]
-    fit = _fitting(scheduler, row, pending)
-    positions = np.flatnonzero(view.node == row).tolist()
-    pods = [_pod_of_node(scheduler, position) for position in positions]
+    answers = _answers(scheduler, row, pending, between)
+    pods = [_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
         pool=pool_of(node),
         zone=zone_key(node)[1],
         unschedulable=node.spec.unschedulable,
-        taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in node.spec.taints),
+        taints=tuple(map(_written, node.spec.taints)),
+        labels=dict(sorted(node.metadata.labels.items())),
         resources=tuple(
             NodeResource(resource, int(view.allocatable[row, column]), int(view.requested[row, column]))
             for resource, column in view.resources.items()
             if view.allocatable[row, column] or view.requested[row, column]
         ),
         pods=tuple(sorted(pods, key=lambda pod: (-pod.priority, pod.pod))),
-        fit=fit,
-        refused=len(pending) - len(fit),
+        fit=tuple(pod.key for pod, why in zip(pending, answers, strict=True) if why == FITS),
+        refused=dict(Counter(filter(None, answers)).most_common()),
     )
+
+
+def _written(taint: Taint) -> str:
+    """As ``kubectl taint`` writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
@@ -49,38 +70,44 @@ def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
     return PodOfNode(pod.key, str(owner_of(pod)), view.pods.infos[info].priority, asked)
 
 
-def _fitting(scheduler: Scheduler, row: int, pending: Sequence[Pod]) -> tuple[str, ...]:
-    """The pods that no plugin keeps from the node; those alike are asked once."""
-    pods, asked = scheduler.view.pods, {}
-    for pod in pending:
-        alike = int(pods.info[pods.index[pod.key]])
-        if alike not in asked:
-            asked[alike] = _fits(scheduler, row, pod)
-    return tuple(pod.key for pod in pending if asked[int(pods.info[pods.index[pod.key]])])
+def _answers(scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]) -> list[str]:
+    """Of each pod why it does not fit there, FITS where it does; those alike are asked once."""
+    pods, known = scheduler.view.pods, dict[int, str]()
+    alike = [int(pods.info[pods.index[pod.key]]) for pod in pending]
+    for info, pod in zip(alike, pending, strict=True):
+        if info not in known:
+            between()
+            known[info] = _answer(scheduler, row, pod)
+    return [known[info] for info in alike]
 
 
-def _fits(scheduler: Scheduler, row: int, pod: Pod) -> bool:
+def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
     stored = scheduler.view.stored(pod)
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
-        return False
+        return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
     cycle = scheduler.cycle(framework.unasked(), stored)
-    return cycle.error is None and not cycle.gated and bool(cycle.considered[row] and cycle.filter.passing[row])
+    if cycle.error is not None:
+        return cycle.error
+    if cycle.gated:
+        return "held back before scheduling"
+    if not cycle.considered[row]:
+        return ", ".join(cycle.absent_status().reasons)
+    return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.first_fail(row)[1].reasons)
 
 
-def workload_pods(scheduler: Scheduler, owner: Owner) -> WorkloadPods:
-    """All that the cluster has of it, those that wait first."""
-    nodes = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
-    found = [
-        PodOfWorkload(
-            pod.key,
-            pod.spec.node_name,
-            nodes.get(pod.spec.node_name, ""),
-            pod.status.phase or "Pending",
-            pod.metadata.creation_timestamp or "",
-        )
-        for pod in pods_of(scheduler.cluster, owner)
-    ]
+def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
+    """All that the cluster has of it, those that wait first; ``causes``: why pods wait, by their keys."""
+    zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
+    found = [_pod_of_workload(pod, zones, causes) for pod in pods_of(scheduler.cluster, owner)]
     found.sort(key=lambda pod: (bool(pod.node), pod.pod))
-    zones = Counter(pod.zone for pod in found if pod.node)
-    return WorkloadPods(str(owner), tuple(found), dict(sorted(zones.items())))
+    bound = [pod for pod in found if pod.node]
+    pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
+    every = sorted({*zones.values(), *pods})
+    return WorkloadPods(str(owner), tuple(found), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
+
+
+def _pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+    node = pod.spec.node_name
+    created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
+    return PodOfWorkload(pod.key, node, zones.get(node, ""), phase, created, causes.get(pod.key, ""))

@@ -6,15 +6,15 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
+from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
 from kschedctl.studies.explain import as_if
-from kschedctl.studies.scenarios.scenario import no_files
-from kschedctl.studies.scenarios.steps_on_nodes import add_nodes
 
 WHERE = "as if"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE][:EFFECT] node=LIKE"
 """What may be said, in any order; amounts are the first container's request."""
 
@@ -41,10 +41,7 @@ def _pair(word: str) -> tuple[str, str]:
 def _changed(asked: StandIn, name: str, value: str) -> Pod:
     match name:
         case "priority":
-            try:
-                return as_if(asked, as_if_priority=int(value))
-            except ValueError:
-                raise UsageError(f'priority "{value}" is not a number', where=WHERE) from None
+            return as_if(asked, as_if_priority=_number(value))
         case "class":
             return as_if(asked, as_if_priority_class=value)
         case "tolerate":
@@ -52,13 +49,28 @@ def _changed(asked: StandIn, name: str, value: str) -> Pod:
     return _asking(asked.pod, name, value)
 
 
+def _number(text: str) -> int:
+    """Priorities are int32. Raises UsageError."""
+    try:
+        found = int(text[:20])
+    except ValueError:
+        raise UsageError(f'priority "{text}" is not a number', where=WHERE) from None
+    if abs(found) >= 1 << 31:
+        raise UsageError(f"priority {found} is out of the range of int32", where=WHERE)
+    return found
+
+
 def toleration(text: str) -> Toleration:
     """As ``kubectl taint`` writes taints; without a value any is tolerated, without an effect all are.
+
+    Raises UsageError.
 
     >>> toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)
     """
     pair, _, effect = text.partition(":")
+    if effect not in ("", *EFFECTS):
+        raise UsageError(f'"{effect}" is no effect of a taint', where=WHERE, hint=", ".join(EFFECTS))
     key, equals, value = pair.partition("=")
     return Toleration(key=key, operator="Equal" if equals else "Exists", value=value, effect=effect)
 
@@ -69,10 +81,14 @@ def _tolerating(pod: Pod, more: Toleration) -> Pod:
 
 def _asking(pod: Pod, resource: str, amount: str) -> Pod:
     """The first container asks for so much, and for no less than it may use at most."""
+    if not is_counted(resource):
+        raise UsageError(f'"{resource}" is no resource that is scheduled by', where=WHERE, hint=SUPPOSABLE)
     try:
-        parse(amount)
+        negative = parse(amount).mantissa < 0
     except ValueError as error:
         raise InputError(f"{resource}: {error}", where=WHERE) from None
+    if negative:
+        raise UsageError(f"{resource}: {amount} is negative", where=WHERE)
     if not pod.spec.containers:
         raise UsageError("the pod has no container", where=WHERE)
     first, *others = pod.spec.containers
@@ -83,5 +99,8 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
 
 def _with_node(asked: StandIn, like: str) -> StandIn:
     """One more node of that shape, as the step addNodes of a scenario makes it."""
+    from kschedctl.studies.scenarios.scenario import no_files  # noqa: PLC0415 - little else needs scenarios
+    from kschedctl.studies.scenarios.steps_on_nodes import add_nodes  # noqa: PLC0415
+
     edit = add_nodes(AddNodes(like=like), asked.scheduler.cluster, no_files)
     return asked._replace(scheduler=Scheduler(edit.result, asked.scheduler.call_extender))

@@ -1,0 +1,63 @@
+"""How the browser's screens look: UPDATE_SCREENS=1 has them written anew, and then one looks at the difference."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driven_browser import LARGE, SMALL, demo, drive, on_screen, press, write
+from textual.pilot import Pilot
+
+from kschedctl.cli.browse.app import Browser
+
+SCREENS = Path(__file__).parent / "screens"
+UPDATE = "UPDATE_SCREENS"
+KEYS = {
+    "open": (), "why": ("1",), "nodes": ("2",), "scores": ("3",), "remedies": ("4",), "node": ("2", "enter"),
+    "workload": ("w",), "as-if": ("a", *"cpu=500m", "enter", "1"), "search": ("slash",), "supposing": ("a",),
+    "bad-as-if": ("a", *"cpi=1", "enter"), "remedy": ("4", "enter"), "copied": ("c",), "help": ("question_mark",),
+}  # fmt: skip
+TINY = (40, 10)
+
+
+def screen(name: str, size: tuple[int, int]) -> str:
+    found = []
+
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        if name != "open":
+            await write(browser, pilot, "slash", "shop/cart" if name == "workload" else "checkout")
+        await press(browser, pilot, *KEYS[name])
+        found.extend(on_screen(browser))
+
+    drive(demo(), steps, size)
+    return "\n".join(found) + "\n"
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x50"])
+@pytest.mark.parametrize("name", KEYS)
+def test_screens_look_as_they_did(name: str, size: tuple[int, int]) -> None:
+    found, file = screen(name, size), SCREENS / f"{name}-{size[0]}x{size[1]}.txt"
+    if os.environ.get(UPDATE):
+        file.write_text(found)
+    assert found == file.read_text()
+
+
+def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        before = on_screen(browser)
+        await pilot.resize_terminal(*TINY)
+        await press(browser, pilot)
+        tiny = on_screen(browser)
+        assert len(tiny) == TINY[1]
+        assert max(map(len, tiny)) <= TINY[0]
+        assert any("batch/embedder-t7x4w" in line for line in tiny[1:4])
+        assert any("1 Why" in line for line in tiny)
+        await press(browser, pilot, "2", "down", "enter", "escape", "escape", "a", *"cpu=1", "enter", "escape", "1")
+        await press(browser, pilot, "escape")
+        await pilot.resize_terminal(*SMALL)
+        await press(browser, pilot)
+        assert on_screen(browser) == before
+
+    drive(demo(), steps)
