@@ -362,6 +362,7 @@ class PodStatus(Struct, frozen=True):
     node_allocatable_resource_claim_statuses: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: Resources = {}
+    resize: str = ""
 
 
 class Pod(Struct, frozen=True):

@@ -59,6 +59,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         event_handlers.UPDATES_OF_PODS,
         event_labels.NAMED_EACH,
         pre_checks.REACHES_SPREAD,
+        pre_checks.WHILE_RESIZED,
         event_handlers.GIVES_UP_PROMISES,
         placed.FREES_PROMISES,
     ),

@@ -127,3 +127,18 @@ def test_a_member_whose_gang_does_not_fit_was_not_missed() -> None:
     report = wakes_between(before, after, None, ("before", "after"))
     assert not any(each.missed for each in report.pods)
     assert len(report.pods) == 4
+
+
+def test_words_without_hints() -> None:
+    """Of 1.30: what makes room reaches all pods, a node those that it would take; a resize is told by the status."""
+    gates = {"InPlacePodVerticalScaling": True}
+    huge = pod("huge")
+    huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+    cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
+    (report,) = wake_ups_of_many(Scheduler(cluster), cluster.unbound_pods(), "").pods
+    assert words(report) == [
+        "any delete of a Pod",
+        "any update of a Pod that is being resized",
+        "any add or update of a Node that would then take it",
+    ]
+    assert not report.undecided

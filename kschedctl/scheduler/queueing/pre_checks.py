@@ -8,10 +8,11 @@ getUnschedulablePodsWithMatchingAffinityTerm).
 from __future__ import annotations
 
 from kschedctl.api import resource_names as names
-from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.node_selector import required_node_affinity
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.tolerations import find_untolerated
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
 from kschedctl.scheduler.queueing.rejectors import Rejectors
@@ -22,23 +23,34 @@ from kschedctl.snapshot.pod_info import PodInfo
 SPREAD = "PodTopologySpread"
 FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
 """What pods with a node do that may make room for any other."""
+RESIZES, UNDER_WAY = "InPlacePodVerticalScaling", "InProgress"
 
 
 REACHES_SPREAD = ByVersion(
     "whether pods that PodTopologySpread refused are told of pods of their namespace", (("", False), ("1.31", True))
 )
 
+WHILE_RESIZED = ByVersion(
+    "whether any update of a pod that is being resized counts as one that makes room", (("", True), ("1.31", False))
+)
 
-def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, release: KubeVersion) -> bool:
+
+def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates) -> bool:
     """Whether an event reaches a pod: one about a node only where the pod could go there, one about another pod only
     where affinity or spreading may look at that one."""
     (resource, action, *_), change = occurrence.event, occurrence.change
     if resource == NODE and change.new is not None:
         return admits(change.new, info, view)
-    if resource == ASSIGNED_POD and action not in FREEING:
-        spread = SPREAD in rejectors.unschedulable and REACHES_SPREAD.at(release)
+    if resource == ASSIGNED_POD and action not in FREEING and not _is_being_resized(change, gates):
+        spread = SPREAD in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
         return _may_look_at(change.new, info, view, spread)
     return True
+
+
+def _is_being_resized(change: ChangedObject, gates: FeatureGates) -> bool:
+    """Whether upstream takes the update for one that makes room; smaller or larger, it does not look."""
+    update = change.old is not None and change.new is not None and change.new.status.resize == UNDER_WAY
+    return update and gates.enabled(RESIZES) and WHILE_RESIZED.at(gates.release)
 
 
 def really_updated(change: ChangedObject) -> bool:

@@ -59,7 +59,7 @@ def strategy(
     """
     if not registrations.hinted and occurrence.itself:
         return AFTER_BACKOFF if really_updated(occurrence.change) else SKIP
-    if not registrations.hinted and not reached(info, rejectors, occurrence, view, registrations.gates.release):
+    if not registrations.hinted and not reached(info, rejectors, occurrence, view, registrations.gates):
         return SKIP
     if not rejectors.all:
         return AFTER_BACKOFF

@@ -17,7 +17,7 @@ KEPT: dict[type, str] = {
     api.AzureDiskVolumeSource: "kind",
     api.PodSpec: "preemption_policy",
     api.Condition: "type status reason last_transition_time",
-    api.PodStatus: "phase start_time",
+    api.PodStatus: "phase start_time resize",
     api.Taint: "effect",
     api.NodeStatus: "declared_features",
     api.PodDisruptionBudgetSpec: "min_available max_unavailable unhealthy_pod_eviction_policy",

@@ -24,7 +24,6 @@ from kschedctl.studies.unknown import WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknow
 from kschedctl.studies.waking.changes import change_of, told, view_after
 from kschedctl.studies.waking.gangs import Attempts, WithGang, with_gang
 
-RESIZES = "InPlacePodVerticalScaling"
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
@@ -32,8 +31,7 @@ UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 
 
 OPTIONS = {
-    QUEUEING_HINTS: dict.fromkeys((30, 31), "the first queueing hints, an option: those of 1.32 are taken"),
-    RESIZES: {30: "what pods that shrink wake, an option: nothing is told of it"},
+    QUEUEING_HINTS: dict.fromkeys((30, 31), "the queueing hints before 1.32, an option: those of 1.32 are taken"),
 }
 """Feature gate -> minor version -> what of it is not replayed, and what is told instead."""
 

@@ -177,12 +177,27 @@ def test_without_hints(event: Json, moved: bool) -> None:
 
 def test_what_was_not_read_of_old_versions_is_told() -> None:
     assert not woken(added(NODE_FOR_IT), node(), LARGE, version="1.30")["undecided"]
-    resizes = {"InPlacePodVerticalScaling": True}
-    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.30", gates=resizes)
+    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates={"SchedulerQueueingHints": True})
     assert found["undecided"]
-    assert found["notReplayed"] == ["what pods that shrink wake, an option: nothing is told of it"]
-    assert not woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates=resizes)["undecided"]
-    assert woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates={"SchedulerQueueingHints": True})["undecided"]
+    assert found["notReplayed"] == ["the queueing hints before 1.32, an option: those of 1.32 are taken"]
+
+
+@pytest.mark.parametrize(
+    ("version", "resize", "gate", "moved"),
+    [
+        ("1.30", "InProgress", True, True),
+        ("1.30", "Deferred", True, False),
+        ("1.30", "InProgress", False, False),
+        ("1.31", "InProgress", True, False),  # there the requests are compared
+    ],
+)
+def test_a_pod_that_is_being_resized(version: str, resize: str, gate: bool, moved: bool) -> None:
+    """AssignedPodUpdated of 1.30 takes the status for it that room is made; nothing else of the pod changes."""
+    before = pod("r", cpu="1", nodeName="n1")
+    event = updated(before, {**before, "status": {"resize": resize}})
+    gates = {"InPlacePodVerticalScaling": gate}
+    found = woken(event, node(), LARGE, before, version=version, gates=gates)
+    assert (found["moved"], found["undecided"]) == (moved, False)
 
 
 LABELS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kschedctl.api.api_versions import kind_in_api
-from kschedctl.scheduler.queueing.events import NODE, ActionType, ClusterEventWithHint
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.studies.waking.ways import nodes, pods, resources, volumes
-from kschedctl.studies.waking.ways.told import BY_THE_PLUGIN, Told, Waiting, labels, listed
+from kschedctl.studies.waking.ways.told import BY_THE_PLUGIN, UPDATE, Told, Waiting, labels, listed
 
 WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
     "SchedulingGates": pods.scheduling_gates,
@@ -28,17 +28,24 @@ WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
     "GangScheduling": pods.gang_scheduling,
     "Coscheduling": pods.coscheduling,
 }
+FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}
+OF_RESIZES = " that is being resized"
+REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
+"""Kind -> which changes reach the pod (scheduler/queueing/pre_checks.py)."""
 ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
 
 
 def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool) -> Iterator[Told]:
     """The kinds of change that wake the pod, of those that the plugin asked for.
 
-    Without queueing hints (``hinted``) every change that was asked for does.
+    Without queueing hints (``hinted``) every change that was asked for does, if it reaches the pod.
     """
+    if not hinted:
+        yield from (told for each in asked for told in _without_hints(each))
+        return
     found = WORDS.get(waiting.name)
-    if found is None or not hinted:
-        yield from (Told(each.kind, each.action, _any(each)) for each in asked)
+    if found is None:
+        yield from (Told(each.kind, each.action, _any(each.kind, each.action)) for each in asked)
         return
     wanted: dict[str, ActionType] = {}
     for each in asked:
@@ -53,5 +60,19 @@ def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool
 _IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
 
 
-def _any(asked: ClusterEventWithHint) -> str:
-    return f"any {listed([each.lower() for each in labels(asked.action)], 'or')} of a {kind_in_api(asked.kind)}"
+def _without_hints(asked: ClusterEventWithHint) -> Iterator[Told]:
+    """What makes room reaches all pods, other changes of nodes and pods those that they may concern."""
+    freeing = asked.action & FREEING.get(asked.kind, asked.action)
+    if asked.kind == POD and UPDATE in asked.action:  # then no kind of update has an event of its own
+        freeing &= ~UPDATE
+    others = asked.action & ~freeing
+    if freeing:
+        yield Told(asked.kind, freeing, _any(asked.kind, freeing))
+    if others:
+        resizes = asked.kind == POD and not others & ActionType.ADD  # who asks for updates alone asks for these
+        reaching = OF_RESIZES if resizes else REACHING[asked.kind]
+        yield Told(asked.kind, others, f"{_any(asked.kind, others)}{reaching}")
+
+
+def _any(kind: str, action: ActionType) -> str:
+    return f"any {listed([each.lower() for each in labels(action)], 'or')} of a {kind_in_api(kind)}"
