@@ -25,12 +25,12 @@ class Drawing(Output):
 
     def __post_init__(self) -> None:
         """Before anything is read. Raises UsageError."""
-        if self.output.name in PICTURES:
-            extra.need(extra.PICTURES, f"-o {self.output.name}")
-        if self.output.name == "png" and sys.stdout.isatty():
-            raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
         if self.plot and self.output.name not in ("table", "wide"):
             raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
+        if self.output.name == "png" and sys.stdout.isatty():
+            raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
+        if self.output.name in PICTURES:
+            extra.need(extra.PICTURES, f"-o {self.output.name}")
         if self.plot:
             extra.need(extra.CHARACTERS, "--plot")
 
