@@ -155,15 +155,19 @@ class SchedulingQueue:
         if not self._in_flight:
             self._happened = []
 
-    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors) -> None:
-        """A pod comes back from a try in which these refused it; upstream's AddUnschedulableIfNotPresent."""
+    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, at: int | None = None) -> None:
+        """A pod comes back from a try in which these refused it, now or ``at`` some time before.
+
+        Upstream: AddUnschedulableIfNotPresent.
+        """
         pod.rejectors = rejectors
         if rejectors.all:
             pod.unschedulable_count += 1
             pod.consecutive_errors = 0
         else:
             pod.consecutive_errors += 1
-        pod.timestamp, pod.backoff_expiration, pod.flushed = self.clock.now(), None, False
+        pod.timestamp = self.clock.now() if at is None else at
+        pod.backoff_expiration, pod.flushed = None, False
         if self.rules.by_hints:
             self._requeue(pod, self._meanwhile(pod))
         elif self._moved_in >= self.cycle or not rejectors.all:

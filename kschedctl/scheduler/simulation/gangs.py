@@ -2,24 +2,26 @@
 or not at all.
 
 The answer is that of the pod-group cycle (scheduler/pod_groups/cycle.py). Most groups are placed faster: pod by pod,
-as pods alone are, and taken back when there is no quorum. Pods that the members of a group would evict in vain, since
-the group does not fit all the same, stay.
+as pods alone are, and taken back when there is no quorum. What members evict goes, also in vain, where the group does
+not fit all the same; only outside of a queue, where nobody is tried again, it stays then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from kschedctl.api.arrays import Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.framework import Code, PluginError, PreFilterResult
 from kschedctl.scheduler.permit import run_permit
-from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.pod_groups.preemption import group_priority, preempt_for_group
 from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups
 from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.reserve import NOTHING_ASKED, uses_claims
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
@@ -31,21 +33,34 @@ Bind = Callable[[Position, Row, Mapping[str, PreFilterResult]], None]
 
 
 class PlacedMember(NamedTuple):
-    """Where a pod of a group is: on one of the ``tied`` best of so many ``feasible`` nodes."""
+    """Where a pod of a group is: on one of the ``tied`` best of so many ``feasible`` nodes.
+
+    ``waits``: too few of the group had a node when it came.
+    """
 
     row: Row
     tied: int
     feasible: int
+    waits: bool
 
 
 class GangAttempt(NamedTuple):
-    """Which members were placed, none or enough, and ``victims`` whose eviction makes that possible."""
+    """Which members were placed, none or enough, and what is known of the others, that ``failed``.
+
+    ``victims``: who goes for it, by the member that preempts them. ``again``: those that are tried again at once.
+    """
 
     placed: Mapping[Position, PlacedMember]
-    victims: tuple[Position, ...] = ()
+    victims: Mapping[Position, tuple[Position, ...]] = {}
+    failed: Mapping[Position, MemberFailure] = {}
+    again: Sequence[Position] = ()
 
 
 NOT_PLACED = GangAttempt({})
+LEFT_OVER = MemberFailure(NO_FIT)
+"""Of a pod that fits while others of its group do not."""
+REFUSED = MemberFailure(NO_FIT, rejectors=Rejectors(frozenset({"GangScheduling"})))
+"""Of one that does not fit; which plugins refuse it makes no difference to when it comes back."""
 
 
 class Gangs:
@@ -59,6 +74,7 @@ class Gangs:
         self.scheduler, self.placements, self._bind = scheduler, placements, bind
         self.on = placed_in_groups(gates)
         self.any = self.on or bool(self.view.pods.by_gang)
+        self.gated = gates.enabled("GangScheduling")
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
         self.taken_back = 0
@@ -83,11 +99,33 @@ class Gangs:
             self._waiting_with[number] = plugin.gang(info.pod) if plugin else None
         return self._waiting_with[number]
 
+    def by_group(self, positions: Iterable[Position], *, in_turn: bool = False) -> dict[AnyGroupKey, list[Position]]:
+        """Those that are of a pod group, in their order, or as they are tried in turn."""
+        found: dict[AnyGroupKey, list[Position]] = {}
+        for position in positions if self.any else ():
+            if (key := self.key(position)) is not None:
+                found.setdefault(key, []).append(position)
+        return {key: self.in_turn(key, members) for key, members in found.items()} if in_turn else found
+
     def failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> dict[Position, MemberFailure]:
         """Why members are not bound as things are."""
-        result = self.result(framework, key, members)
+        return self._failed(framework, key, members, self.result(framework, key, members))
+
+    def messages(
+        self, positions: Iterable[Position], framework: Callable[[Position], Framework]
+    ) -> dict[Position, str]:
+        """Of those that are of groups that wait, why their group does not fit now."""
+        found = {}
+        for key, members in self.by_group(positions).items():
+            failed = self.failures(framework(members[0]), key, members)
+            found.update({position: failure.message for position, failure in failed.items()})
+        return found
+
+    def _failed(
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
+    ) -> dict[Position, MemberFailure]:
         plugin = gang_plugin(framework) if isinstance(key, GangKey) else None
         return (plugin.failures if plugin else failed_members)(result, members, self.view)
 
@@ -98,26 +136,46 @@ class Gangs:
         of_members: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(of_group + of_members)
 
-    def place(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Place those that fit, if these are enough. Raises PluginError."""
+    def preempt_alone(self, key: AnyGroupKey) -> bool:
+        """Whether each pod of a group preempts for itself, and all wait for that."""
+        return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
+
+    def place(
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], alone: bool = False
+    ) -> GangAttempt:
+        """Place those that fit, if these are enough; if the others could preempt ``alone``, all or nobody.
+
+        Raises PluginError.
+        """
         if not self._takes_search(key, members):
-            return GangAttempt(self._one_by_one(framework, members))
-        result = self._cycle(framework, key, members).run(post_filter=False)
-        return self._adopt(result)
+            return self._one_by_one(framework, members, alone)
+        if alone:
+            return _left_over(members, ())
+        return self._adopt(self._cycle(framework, key, members).run(post_filter=False), members)
 
     def preempting(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Whom it would take to go, and where the members are then; nothing has moved yet. Raises PluginError."""
+        """Who goes for it, as the members preempt one by one, or the group as a whole; nothing has moved yet.
+
+        Raises PluginError.
+        """
         result = self.result(framework, key, members)
-        _raise_error(result)
-        if not result.waiting_on_preemption:
-            return NOT_PLACED
-        evicted = dict.fromkeys(victim for member in result.members for victim in member.victims)
-        evicted |= dict.fromkeys(result.victims)
+        if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
+            return self._adopt(result, members)
+        victims = {each.position: each.victims for each in result.members if each.victims}
+        if result.victims:
+            victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
+        return GangAttempt({}, _each_once(victims), self._failed(framework, key, members, result))
+
+    def at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+        """The same, and where the members are then, if enough of them fit. Raises PluginError."""
+        found = self.preempting(framework, key, members)
+        if found.placed or not found.victims:
+            return found
         view = self.view.fork()
-        for victim in evicted:
+        for victim in chain(*found.victims.values()):
             view.forget(victim)
         afterwards = self._cycle(framework, key, members).run(view, post_filter=False)
-        return GangAttempt(_placed(afterwards), tuple(evicted)) if afterwards.placed else NOT_PLACED
+        return found._replace(placed=_placed(afterwards)) if afterwards.placed else NOT_PLACED
 
     def result(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
         """What the cycle of the group says as things are, with preemption."""
@@ -132,9 +190,22 @@ class Gangs:
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
         return PodGroupCycle(framework, self.view, key, members, infos, topology_aware, self._any_of)
 
+    def in_turn(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
+        """The order in which members are tried that came in this one.
+
+        Among equals the one first with which the group was complete: those before it were kept out of the queue.
+        """
+        if isinstance(key, GangKey) or not self.gated or (group := find_pod_group(self.view, key)) is None:
+            return list(members)
+        came, gang = self.view.pods.by_group[key], group.spec.scheduling_policy.gang
+        if gang is None or not 0 < gang.min_count <= len(came):
+            return list(members)
+        last, priority = int(came[gang.min_count - 1]), self.view.pods.priority[self.view.pods.info]
+        return sorted(members, key=lambda each: (-int(priority[each]), each != last))
+
     def _info(self, position: Position) -> PodInfo:
         info = self.placements.arriving(position)
-        return PodInfo(self.placements.stored(position), info.options, info.number, info.alike)
+        return PodInfo(self.placements.waiting(position), info.options, info.number, info.alike)
 
     def _any_of(self, view: Fork, rows: Rows) -> Row:
         return Row(int(rows[self.placements.random.randrange(len(rows))]))
@@ -148,50 +219,80 @@ class Gangs:
         numbers = {int(self.view.pods.info[position]) for position in members}
         return any(uses_claims(self.view.pods.infos[number], self.view) for number in numbers)
 
-    def _one_by_one(self, framework: Framework, members: Sequence[Position]) -> dict[Position, PlacedMember]:
-        """Bind what fits; when no member's Permit succeeds, nothing. Raises PluginError."""
+    def _one_by_one(self, framework: Framework, members: Sequence[Position], all_of_them: bool) -> GangAttempt:
+        """Bind what fits; when no member's Permit succeeds, or some do not fit, nothing. Raises PluginError."""
         placed: dict[Position, PlacedMember] = {}
+        promised = {position: row for position in members if (row := self.view.nominated_row(position)) != NO_ROW}
         quorum = False
         try:
             for position in members:
                 choice = self.placements.choose(framework, position)
+                if choice is None and all_of_them:
+                    break
                 if choice is None:
                     continue
                 self._bind(position, choice.row, choice.before)
-                placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible)
                 permit = run_permit(framework, self.placements.arriving(position), self.view, choice.row).status
+                waits = permit.code is Code.WAIT
+                placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
                 quorum = quorum or permit.code is Code.SUCCESS
                 if permit.code not in (Code.SUCCESS, Code.WAIT):
-                    self._take_back([position])
+                    self._take_back([position], promised)
                     del placed[position]
                 if permit.code is Code.ERROR:
                     raise PluginError(permit.reasons[0])
         except PluginError:
-            self._take_back(placed)
+            self._take_back(placed, promised)
             raise
-        if quorum:
-            return placed
-        self._take_back(placed)
-        return {}
+        if quorum and not (all_of_them and len(placed) < len(members)):
+            return _bound(members, placed)
+        self._take_back(placed, promised)
+        return _left_over(members, placed)
 
-    def _take_back(self, positions: Collection[Position]) -> None:
+    def _take_back(self, positions: Collection[Position], promised: Mapping[Position, Row]) -> None:
+        """Pods leave their nodes, and wait again for those that they were promised."""
         for position in positions:
             self.view.forget(position)
+            if position in promised:
+                self.view.nominate(position, promised[position])
         self.taken_back += 2 * len(positions)
 
-    def _adopt(self, result: GroupResult) -> GangAttempt:
+    def _adopt(self, result: GroupResult, members: Sequence[Position]) -> GangAttempt:
         """Bind what a cycle placed. Raises PluginError."""
-        _raise_error(result)
-        placed = _placed(result) if result.placed else {}
+        if result.status.code is Code.ERROR:
+            raise PluginError(result.message)
+        placed = _placed(result)
+        if not result.placed:
+            return _left_over(members, placed)
         for position, member in placed.items():
             self._bind(position, member.row, NOTHING_ASKED)
-        return GangAttempt(placed)
+        return _bound(members, placed)
+
+
+def _bound(members: Sequence[Position], placed: Mapping[Position, PlacedMember]) -> GangAttempt:
+    """A member that waits, as long as too few have a node, has those tried again that came back before."""
+    last = max((turn for turn, each in enumerate(members) if each in placed and placed[each].waits), default=0)
+    again = tuple(each for each in members[:last] if each not in placed)
+    return GangAttempt(placed, failed={each: REFUSED for each in members if each not in placed}, again=again)
+
+
+def _left_over(members: Sequence[Position], fitting: Container[Position]) -> GangAttempt:
+    return GangAttempt({}, failed={each: LEFT_OVER if each in fitting else REFUSED for each in members})
 
 
 def _placed(result: GroupResult) -> dict[Position, PlacedMember]:
-    return {each.position: PlacedMember(each.row, each.tied, each.feasible) for each in result.members if each.placed}
+    return {each.position: _placed_member(each) for each in result.members if each.placed}
 
 
-def _raise_error(result: GroupResult) -> None:
-    if result.status.code is Code.ERROR:
-        raise PluginError(result.message)
+def _placed_member(found: MemberResult) -> PlacedMember:
+    waits = found.permit is not None and found.permit.code is Code.WAIT
+    return PlacedMember(found.row, found.tied, found.feasible, waits)
+
+
+def _each_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
+    """Whom several members preempt goes for the first of them."""
+    by: dict[Position, Position] = {}
+    for member, gone in victims.items():
+        for victim in gone:
+            by.setdefault(victim, member)
+    return {member: tuple(victim for victim in gone if by[victim] == member) for member, gone in victims.items()}

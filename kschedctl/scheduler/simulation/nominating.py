@@ -6,11 +6,13 @@ Upstream: prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Container, Mapping
 from random import Random
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.post_filter import PostFilterOutcome
 from kschedctl.scheduler.preemption.candidates import Candidate
 from kschedctl.scheduler.preemption.evaluator import preemption_plugins, tied_candidates
@@ -63,17 +65,53 @@ def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | 
     return None
 
 
-def nominate(view: Fork, position: Position, row: Row) -> None:
-    """The pod waits for the node; pods of lower priority do so no longer."""
-    rows, positions = view.nominations
-    priority = view.pods.priority
-    for other in positions[rows == row].tolist():
-        if priority[view.pods.info[other]] < priority[view.pods.info[position]]:
-            view.nominate(other, NO_ROW)
-    view.nominate(position, row)
+class Promises:
+    """Which nodes pods of a fork wait for.
 
+    ``lost``: the pods that do so no longer though they came to none, since it was emptied; ``before_loss``: told of
+    each before that.
+    """
 
-def give_up(view: Fork, position: Position) -> None:
-    """The pod waits for no node any more."""
-    if view.nominated_row(position) != NO_ROW:
-        view.nominate(position, NO_ROW)
+    def __init__(self, view: Fork) -> None:
+        self.view = view
+        self.lost: list[Position] = []
+        self.before_loss: Callable[[Position], None] | None = None
+
+    def make(self, position: Position, row: Row) -> None:
+        """The pod, which preempted others there, waits for the node; pods of lower priority do so no longer."""
+        self._clear_less_urgent(position, row)
+        self._set(position, row)
+
+    def of_group(self, failed: Mapping[Position, MemberFailure], preempting: Container[Position]) -> None:
+        """What each pod of a group waits for now; some of them are ``preempting`` others there."""
+        rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
+        for position, row in rows.items():
+            if position in preempting and row != NO_ROW:
+                self._clear_less_urgent(position, row)
+        for position, row in rows.items():
+            self._set(position, row)
+
+    def give_up(self, position: Position) -> None:
+        """The pod waits for no node any more."""
+        self._set(position, NO_ROW)
+
+    def keep(self, position: Position) -> None:
+        """The pod comes to a node."""
+        if self.view.nominated_row(position) != NO_ROW:
+            self.view.nominate(position, NO_ROW)
+
+    def _clear_less_urgent(self, position: Position, row: Row) -> None:
+        rows, positions = self.view.nominations
+        priority, info = self.view.pods.priority, self.view.pods.info
+        for other in positions[rows == row].tolist():
+            if priority[info[other]] < priority[info[position]]:
+                self.give_up(other)
+
+    def _set(self, position: Position, row: Row) -> None:
+        before = self.view.nominated_row(position)
+        if before not in (row, NO_ROW):
+            if self.before_loss:
+                self.before_loss(position)
+            self.lost.append(position)
+        if before != row:
+            self.view.nominate(position, row)

@@ -97,6 +97,15 @@ class Placements:
             return number
         return number if like is None else (info.alike, like)
 
+    def looks_at_others(self, framework: FrameworkLike, position: Position) -> bool:
+        """Whether some plugin refuses such a pod a node for what is on others."""
+        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        try:
+            alike = self._alike_pods(framework, info, number)
+        except PluginError:
+            return True
+        return not alike.hopeless and bool(alike.moving)
+
     def incoming(self, number: int) -> PodInfo:
         """What pods of this info ask for when they come, without a node."""
         info = self.view.pods.infos[number]
@@ -129,10 +138,10 @@ class Placements:
             return self._asked[2]
         info = self.arriving(position)
         if self._nominated or len(self.view.nominations[0]):
-            info = info.of(self._waiting(position))
+            info = info.of(self.waiting(position))
         return run_cycle(framework, info, self.view, sampling)
 
-    def _waiting(self, position: Position) -> Any:
+    def waiting(self, position: Position) -> Any:
         """The very pod, with the node that it waits for now."""
         pod, row = self.view.renamed(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]

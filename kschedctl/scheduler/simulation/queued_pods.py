@@ -6,12 +6,13 @@ nobody is left to try time passes: backoffs end, and after five minutes all are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
@@ -28,16 +29,14 @@ from kschedctl.snapshot.pods import AnyGroupKey
 
 ADDED = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
 DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
-GROUPED = Rejectors(frozenset({"GangScheduling"}))
-"""Which plugins refuse the pods of a group makes no difference to when they come back."""
 
 
 class QueuedPods:
     """Pods by their positions, worked off once.
 
-    What refuses a pod that fits nowhere is found when an event comes to which it matters: ``_unjudged`` are those of
-    which it is not known, by the numbers of their infos. ``groups``: the pods of each group that wait, in order;
-    ``moves`` counts how often a pod came to a node or left one.
+    What refuses a pod that fits nowhere is mostly found when an event comes to which it matters: ``_unjudged`` are
+    those to which none came, by the numbers of their infos. ``groups``: the pods of each group that wait, in order;
+    ``moves`` counts how often a pod came to a node or left one, ``rejectors`` finds what refuses a pod as things are.
     """
 
     def __init__(
@@ -46,9 +45,11 @@ class QueuedPods:
         placements: Placements,
         positions: Sequence[Position],
         groups: dict[AnyGroupKey, list[Position]],
+        *,
         moves: Callable[[], int],
+        rejectors: Callable[[Position], Rejectors],
     ) -> None:
-        self.view, self._groups, self._moves = placements.view, groups, moves
+        self.view, self._groups, self._moves, self._rejectors = placements.view, groups, moves, rejectors
         configuration, gates = scheduler.configuration, scheduler.gates
         backoff = Backoff(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
@@ -65,8 +66,10 @@ class QueuedPods:
         self.tried: dict[Position, QueuedPod] = {}
         """Those that were, in vain: while there is none, nobody has to be asked or told anything."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
-        self._of_groups: list[QueuedPod] = []
-        """Pods of groups of which not enough fit since the latest move."""
+        self._judged: dict[Position, Rejectors | None] = {}
+        """What refused them, where it is known all the same."""
+        self._of_groups: list[tuple[QueuedPod, Rejectors, int]] = []
+        """Pods of groups of which not enough fit since the latest move, what refused them, and when."""
         self._moved = moves()
 
     def pop(self) -> Position | None:
@@ -90,17 +93,17 @@ class QueuedPods:
         found = self.tried.get(position)
         return found.moved_by if found else ""
 
-    def refused(self, position: Position) -> None:
-        """The pod fits nowhere now."""
+    def refused(self, position: Position, rejectors: Rejectors | None) -> None:
+        """The pod fits nowhere now; ``rejectors`` are None where it does not matter when they are looked for."""
         pod = self._known(position)
         pod.timestamp = self._clock.now()
+        self._judged[position] = rejectors
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
     def nominated(self, position: Position, rejectors: Rejectors, victims: Iterable[Position]) -> None:
         """The pod fits nowhere, but the victims left a node for it: it is among those that hear of that."""
         self._queue.add_unschedulable(self._known(position), rejectors)
-        for victim in victims:
-            self._tell(DELETED, victim)
+        self._left(victims)
 
     def members(self, group: AnyGroupKey) -> list[Position]:
         """The pods of a group that wait; none of them is in the queue any more."""
@@ -110,33 +113,69 @@ class QueuedPods:
             self._queue.delete(member)
         return found
 
-    def group_refused(self, group: AnyGroupKey, members: list[Position]) -> None:
-        """Not enough pods of a group fit now: these wait on."""
-        self._groups[group] = members
-        self._of_groups += map(self._known, members)
-
-    def before(
-        self, positions: Iterable[Position], victims: Iterable[Position], rejectors: Callable[[Position], Rejectors]
+    def group_refused(
+        self,
+        group: AnyGroupKey,
+        members: Mapping[Position, Rejectors],
+        victims: Sequence[Position],
+        again: Sequence[Position],
     ) -> None:
+        """Not enough pods of a group fit now: these wait on, with what refused each; the victims left their nodes.
+
+        ``again``: those that are tried again at once, since others of the group came to nodes.
+        """
+        self._groups[group] = list(members)
+        self._of_groups += [(self._known(each), by, self._clock.now()) for each, by in members.items()]
+        if again:
+            self._put_groups_back()
+            self._queue.activate(again)
+        if victims:
+            self._left(victims)
+
+    def before(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
         """Pods will come to nodes, and victims leave theirs: whom this may concern is judged as things are."""
         if not self._unjudged:
             return
-        for event, about in [(ADDED, each) for each in positions] + [(DELETED, each) for each in victims]:
-            told = self._advice.told(self._unjudged.keys(), event, about)
-            for pod in sorted((pod for number in told for pod in self._unjudged.pop(number)), key=_refused_at):
-                refused_at = pod.timestamp
-                self._queue.add_unschedulable(pod, rejectors(pod.position))
-                pod.timestamp = refused_at
+        advice = self._advice
+        for occurrence in [advice.came(each) for each in positions] + [advice.left(each) for each in victims]:
+            self._judge(occurrence)
 
-    def after(self, position: Position, victims: Iterable[Position]) -> None:
-        """The pod came to a node, and the victims left theirs; groups come back by backoff, whatever happened."""
-        for pod in self._of_groups:
-            self._queue.add_unschedulable(pod, GROUPED)
-        self._of_groups = []
+    def _judge(self, occurrence: Occurrence) -> None:
+        told = self._advice.told(self._unjudged.keys(), occurrence)
+        for pod in sorted((pod for number in told for pod in self._unjudged.pop(number)), key=_refused_at):
+            rejectors = self._judged[pod.position] or self._rejectors(pod.position)
+            self._queue.add_unschedulable(pod, rejectors, pod.timestamp)
+
+    def before_loss(self, position: Position) -> None:
+        """A pod will wait for a node no longer: then it is too late to ask what refuses those that have to yield."""
+        for pod in (pod for alike in self._unjudged.values() for pod in alike):
+            if pod.priority <= self._priority(position):
+                self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
+
+    def after_losses(self, positions: Iterable[Position]) -> None:
+        """Pods wait for nodes no longer, as if they left them for those that had to yield."""
+        self._put_groups_back()
+        for occurrence in filter(None, map(self._advice.promise_lost, positions)):
+            self._judge(occurrence)
+            self._tell(occurrence)
+
+    def after(self, position: Position) -> None:
+        """The pod came to a node."""
+        self._put_groups_back()
         if self._queue.unschedulable:
-            for victim in victims:
-                self._tell(DELETED, victim)
-            self._tell(ADDED, position)
+            self._tell(self._advice.came(position))
+
+    def _left(self, victims: Iterable[Position]) -> None:
+        """Pods left their nodes."""
+        self._put_groups_back()
+        for victim in victims:
+            self._tell(self._advice.left(victim))
+
+    def _put_groups_back(self) -> None:
+        """Groups come back by backoff, whatever happened; before anything did there is no use in trying them."""
+        for pod, rejectors, refused_at in self._of_groups:
+            self._queue.add_unschedulable(pod, rejectors, refused_at)
+        self._of_groups = []
 
     def _overtaken(self) -> bool:
         """Whether a pod that came back is more urgent than all that were not tried yet."""
@@ -151,9 +190,9 @@ class QueuedPods:
     def _priority(self, position: Position) -> int:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
-    def _tell(self, event: ClusterEvent, position: Position) -> None:
-        if any(self._advice.interested(each, event) for each in self._queue.unschedulable.rejectors()):
-            self._queue.move(self._advice.occurrence(event, position))
+    def _tell(self, occurrence: Occurrence) -> None:
+        if any(self._advice.interested(each, occurrence.event) for each in self._queue.unschedulable.rejectors()):
+            self._queue.move(occurrence)
 
     def _time_passes(self) -> bool:
         """Whether somebody may be tried again then."""
@@ -196,30 +235,53 @@ class _AdviceOfAlikes(QueuePlugins):
 
     def __init__(self, scheduler: Scheduler, placements: Placements) -> None:
         super().__init__(scheduler, placements.view, placements.arriving)
-        self._occurrences: dict[tuple[ClusterEvent, int], Occurrence] = {}
+        self._came: dict[int, Occurrence] = {}
+        self._left: dict[int, Occurrence] = {}
+        self._lost: dict[int, Occurrence | None] = {}
+        """What happens when a pod of an info comes to a node, leaves it, or waits for it no longer."""
         self._strategies: dict[tuple[int, Rejectors, int], QueueingStrategy] = {}
-        self._deaf: dict[tuple[ClusterEvent, int], set[int]] = {}
-        """The infos to which an event about a pod of an info does not matter."""
+        self._deaf: dict[int, set[int]] = {}
+        """The infos to which what happens does not matter."""
 
-    def occurrence(self, event: ClusterEvent, position: Position) -> Occurrence:
-        """That a pod like this one came to a node, or left it."""
-        key = event, int(self._view.pods.info[position])
-        if key not in self._occurrences:
+    def came(self, position: Position) -> Occurrence:
+        """That a pod like this one came to a node."""
+        number = int(self._view.pods.info[position])
+        if number not in self._came:
+            self._came[number] = Occurrence(ADDED, ChangedObject(POD, None, self._there(position)))
+        return self._came[number]
+
+    def left(self, position: Position) -> Occurrence:
+        """That it left one."""
+        number = int(self._view.pods.info[position])
+        if number not in self._left:
+            self._left[number] = Occurrence(DELETED, ChangedObject(POD, self._there(position), None))
+        return self._left[number]
+
+    def promise_lost(self, position: Position) -> Occurrence | None:
+        """That it waits for one no longer; None where the scheduler does not listen."""
+        number = int(self._view.pods.info[position])
+        if number not in self._lost:
             pod = self._info(position).pod
-            there = replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
-            old, new = (None, there) if event is ADDED else (there, None)
-            self._occurrences[key] = Occurrence(event, ChangedObject(POD, old, new))
-        return self._occurrences[key]
+            waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
+            found = self._scheduler.event_handlers.occurrences(ChangedObject(POD, waiting, None))
+            self._lost[number] = next(iter(found), None)
+        return self._lost[number]
 
-    def told(self, numbers: Set[int], event: ClusterEvent, position: Position) -> list[int]:
+    def _there(self, position: Position) -> Pod:
+        pod = self._info(position).pod
+        return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
+
+    def told(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
         """The infos of which the event could put pods back into the queue, whichever plugins refused them."""
-        deaf = self._deaf.setdefault((event, int(self._view.pods.info[position])), set())
-        hearing = [number for number in numbers - deaf if self._matters(number, self.occurrence(event, position))]
+        deaf = self._deaf.setdefault(id(occurrence), set())
+        hearing = [number for number in numbers - deaf if self._matters(number, occurrence)]
         deaf.update(numbers - set(hearing))
         return sorted(hearing)
 
     def _matters(self, number: int, occurrence: Occurrence) -> bool:
         info = self._view.pods.infos[number]
+        if not _reaches(occurrence, info.priority):
+            return False
         asked = self._scheduler.registrations(info.spec.scheduler_name)
         anyone = Rejectors(frozenset(asked.by_plugin))
         return strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
@@ -228,10 +290,15 @@ class _AdviceOfAlikes(QueuePlugins):
         return ""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        return True
+        return _reaches(occurrence, pod.priority)
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
         key = int(self._view.pods.info[pod.position]), pod.rejectors, id(occurrence)
         if key not in self._strategies:
             self._strategies[key] = super().strategy(pod, occurrence)
         return self._strategies[key]
+
+
+def _reaches(occurrence: Occurrence, priority: int) -> bool:
+    """Whether pods of this priority are told."""
+    return occurrence.up_to_priority is None or priority <= occurrence.up_to_priority

@@ -9,6 +9,7 @@ others yield to it, but may come before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
@@ -31,8 +32,8 @@ from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
-from kschedctl.scheduler.simulation.nominating import Preemptors, chosen_candidate, give_up, nominate
+from kschedctl.scheduler.simulation.gangs import NOT_PLACED, REFUSED, GangAttempt, Gangs
+from kschedctl.scheduler.simulation.nominating import Preemptors, Promises, chosen_candidate
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
@@ -83,6 +84,7 @@ class Simulation:
         searches = sampling.begin(scheduler.configuration, len(self.view.nodes), seed) if sampling else None
         self.placements = Placements(self.view, seed, searches)
         self.budgets = budgets(self.view)
+        self.promises = Promises(self.view)
         self.interrupted = False
         self.preemption = preemption
         self.gone: set[Position] = set()
@@ -117,13 +119,16 @@ class Simulation:
         waiting = list(positions)
         verdict = UNSCHEDULABLE
         try:
-            groups = self._by_group(self.queue(waiting))
-            self._queue = QueuedPods(self.scheduler, self.placements, waiting, groups, lambda: self.moves)
-            self._work_off(self._queue, found, progress or _nobody)
+            groups = self.gangs.by_group(self.queue(waiting), in_turn=True)
+            self._queue = QueuedPods(
+                self.scheduler, self.placements, waiting, groups, moves=lambda: self.moves, rejectors=self.rejectors
+            )
+            self.promises.before_loss = self._queue.before_loss
+            self._work_off(self._queue, found, progress or (lambda _: None))
         except KeyboardInterrupt:
             self.interrupted, verdict = True, NOT_TRIED
         finally:
-            self._queue = None
+            self._queue, self.promises.before_loss = None, None
         done = {outcome.position for outcome in found}
         left = [position for position in self.queue(waiting) if position not in done]
         return found + [Outcome(position, verdict, victims=self._victims.get(position, ())) for position in left]
@@ -132,7 +137,8 @@ class Simulation:
         """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
         messages: dict[Hashable, str] = {}
         outcomes, found = list(outcomes), []
-        of_groups = self._group_messages(o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message)
+        silent = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
+        of_groups = self.gangs.messages(silent, self._framework)
         for outcome in outcomes:
             if outcome.verdict != UNSCHEDULABLE or outcome.message:
                 found.append(outcome)
@@ -151,28 +157,45 @@ class Simulation:
         while (position := queue.pop()) is not None:
             if queue.tried and (label := queue.moved_by(position)):
                 self.retried.setdefault(position, []).append(label)
-            if (key := self.gangs.key(position)) is not None:
-                outcomes = self._group_outcomes(queue, key)
-            elif (single := self._attempt_alone(position)) is None:
-                queue.refused(position)
-                continue
-            elif single.verdict == NOMINATED:
-                continue
-            else:
-                outcomes = [single]
+            outcomes = self._outcomes_of(queue, position)
             found += outcomes
             progress(len(outcomes))
             for outcome in outcomes if queue.tried else ():
                 if outcome.row >= 0:
-                    queue.after(outcome.position, () if key is None else outcome.victims)
+                    queue.after(outcome.position)
+            if self.promises.lost:
+                self._failed = {}
+                queue.after_losses(self.promises.lost)
+                self.promises.lost = []
+
+    def _outcomes_of(self, queue: QueuedPods, position: Position) -> Sequence[Outcome]:
+        """What came of the next pod, and those of its group; nothing of those that wait on.
+
+        Pods that come may hide what refuses one that looks at others.
+        """
+        if self.gangs.any and (key := self.gangs.key(position)) is not None:
+            return self._group_outcomes(queue, key)
+        single = self._attempt_alone(position)
+        if single is None:
+            hidden = self.placements.looks_at_others(self._framework(position), position)
+            queue.refused(position, self.rejectors(position) if hidden else None)
+        return () if single is None or single.verdict == NOMINATED else (single,)
 
     def _group_outcomes(self, queue: QueuedPods, key: AnyGroupKey) -> list[Outcome]:
         """The pods of a group that wait, tried together; those that wait on come back when something moved."""
         members = queue.members(key)
-        queue.before(members, (), self.rejectors)
-        outcomes = self.attempt_group(members)
+        queue.before(members, ())
+        outcomes, attempt = self._tried_together(members)
+        victims = tuple(chain(*attempt.victims.values()))
+        if victims:
+            queue.before((), victims)
+            self._make_room(victims)
+        self.promises.of_group(attempt.failed, attempt.victims)
+        for member, gone in attempt.victims.items():
+            self._victims[member] = (*self._victims.get(member, ()), *gone)
         done = {outcome.position for outcome in outcomes}
-        queue.group_refused(key, [member for member in members if member not in done])
+        left = {each: attempt.failed.get(each, REFUSED).rejectors for each in members if each not in done}
+        queue.group_refused(key, left, victims, attempt.again)
         return outcomes
 
     def rejectors(self, position: Position) -> Rejectors:
@@ -194,14 +217,6 @@ class Simulation:
         """How often a pod came or went for good."""
         return len(self.view.trail) - self.gangs.taken_back
 
-    def _by_group(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Those that are of a pod group, in order."""
-        found: dict[AnyGroupKey, list[Position]] = {}
-        for position in positions if self.gangs.any else ():
-            if (key := self.gangs.key(position)) is not None:
-                found.setdefault(key, []).append(position)
-        return found
-
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In the order in which they are tried first."""
         return in_order(self.scheduler, self.view, list(positions))
@@ -209,7 +224,7 @@ class Simulation:
     def attempt(self, position: Position) -> Outcome | None:
         """One pod, with preemption; None when it fits nowhere now."""
         if self.gangs.key(position) is not None:
-            return next(iter(self.attempt_group([position])), None)
+            return next(iter(self._tried_together([position])[0]), None)
         return self._attempt_alone(position)
 
     def _attempt_alone(self, position: Position) -> Outcome | None:
@@ -227,19 +242,19 @@ class Simulation:
             self._failures.setdefault(self._likeness(position))
         return found
 
-    def attempt_group(self, members: Sequence[Position]) -> list[Outcome]:
-        """The pods of one group that wait, together, with preemption; of those that wait on there is no outcome."""
+    def _tried_together(self, members: Sequence[Position]) -> tuple[list[Outcome], GangAttempt]:
+        """The pods of one group that wait; of those that wait on there is no outcome."""
         settled = {position: self._settled(position, self.framework(position)) for position in members}
         found = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
             attempt = self._placed_together(left) if left else NOT_PLACED
         except PluginError as error:
-            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)]
+            return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
-            victims = attempt.victims if position == next(iter(attempt.placed)) else ()
+            victims = (*self._victims.pop(position, ()), *attempt.victims.get(position, ()))
             found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
-        return found
+        return found, attempt
 
     def _placed_together(self, members: Sequence[Position]) -> GangAttempt:
         """Where the members are now, if enough of them fit. Raises PluginError."""
@@ -247,14 +262,15 @@ class Simulation:
         names = {self._framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
-        attempt = self.gangs.place(framework, key, members)
-        if attempt.placed or not self.preemption or not self._preemptors.any_below(self.gangs.priority(key, members)):
+        preempts = self.preemption and self._preemptors.any_below(self.gangs.priority(key, members))
+        attempt = self.gangs.place(framework, key, members, alone=preempts and self.gangs.preempt_alone(key))
+        if attempt.placed or not preempts:
             return attempt
-        attempt = self.gangs.preempting(framework, key, members)
-        if attempt.placed:
-            if self._queue:
-                self._queue.before((), attempt.victims, self.rejectors)
-            self._make_room(attempt.victims)
+        if self._queue:
+            return self.gangs.preempting(framework, key, members)
+        attempt = self.gangs.at_once(framework, key, members)
+        if attempt.victims:
+            self._make_room(tuple(chain(*attempt.victims.values())))
             for position, member in attempt.placed.items():
                 self.bind(position, member.row)
         return attempt
@@ -272,7 +288,7 @@ class Simulation:
             like_others = info is self.placements.incoming(int(pods.info[position]))
             pod = pods.objects[position] if like_others else info.pod
             reserve(plugins, info, pod, self.view, row, before=before)
-        give_up(self.view, position)
+        self.promises.keep(position)
         self.view.assume(position, row)
 
     def _make_room(self, victims: Sequence[Position]) -> None:
@@ -334,7 +350,7 @@ class Simulation:
         if refusal := permit_refusal(framework, choice.info, self.view, choice.row):
             return Outcome(position, UNSCHEDULABLE, message=refusal)
         if self._queue and self._queue.tried:
-            self._queue.before((position,), (), self.rejectors)
+            self._queue.before((position,), ())
         self.bind(position, choice.row, choice.before)
         victims = self._victims.pop(position, ())
         return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims)
@@ -342,10 +358,11 @@ class Simulation:
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
         info = self.placements.incoming(int(self.view.pods.info[position]))
-        if not self.preemption or not self._preemptors.eligible(framework, position, info):
+        if not self.preemption or info.spec.preemption_policy == "Never":
             return None
-        if not self._preemptors.any_victim(framework, info.priority):
-            give_up(self.view, position)
+        eligible = self._preemptors.eligible(framework, position, info)
+        if not eligible or not self._preemptors.any_victim(framework, info.priority):
+            self.promises.give_up(position)
             return None
         cycle = self.placements.cycle(framework, position)
         outcome = run_post_filter(cycle)
@@ -353,7 +370,7 @@ class Simulation:
         if candidate is None:
             self._failures[self._likeness(position)] = rejectors_of(cycle)
             if takes_back(outcome):
-                give_up(self.view, position)
+                self.promises.give_up(position)
             return None
         if self._queue:
             return self._nominated(self._queue, position, candidate, rejectors_of(cycle))
@@ -363,9 +380,9 @@ class Simulation:
 
     def _nominated(self, queue: QueuedPods, position: Position, candidate: Candidate, rejectors: Rejectors) -> Outcome:
         """The pod waits for the node on which room is made for it; upstream's prepareCandidate."""
-        queue.before((), candidate.victims, self.rejectors)
+        queue.before((), candidate.victims)
         self._make_room(candidate.victims)
-        nominate(self.view, position, candidate.row)
+        self.promises.make(position, candidate.row)
         self._victims[position] = (*self._victims.get(position, ()), *candidate.victims)
         queue.nominated(position, rejectors, candidate.victims)
         return Outcome(position, NOMINATED)
@@ -376,18 +393,6 @@ class Simulation:
         self._failures[self._likeness(position)] = rejectors_of(cycle)
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
-    def _group_messages(self, positions: Iterable[Position]) -> dict[Position, str]:
-        """Of pods of groups that wait, why their group does not fit now."""
-        found = {}
-        for key, members in self._by_group(positions).items():
-            failed = self.gangs.failures(self._framework(members[0]), key, members)
-            found.update({position: failure.message for position, failure in failed.items()})
-        return found
-
     def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""
         return self.placements.cycle(self._framework(position), position)
-
-
-def _nobody(number: int) -> None:
-    """Progress that nobody watches."""

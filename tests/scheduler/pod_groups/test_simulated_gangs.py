@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 
+WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}
 TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}
 ZONE = "zone"
 
@@ -34,7 +35,7 @@ def simulate(objects: list, gates: dict = GATES) -> tuple[Simulation, list[Outco
     return simulation, simulation.run(waiting)
 
 
-@given(groups, loads, st.sampled_from((GATES, TOPOLOGY_AWARE, {**GATES, "WorkloadAwarePreemption": True})))
+@given(groups, loads, st.sampled_from((GATES, TOPOLOGY_AWARE, WORKLOAD_AWARE)))
 def test_all_or_nothing(wanted: list, load: list, gates: dict) -> None:
     nodes = [node(f"n{i}", 4, zone=f"z{i % 2}") for i in range(4)]
     running = [pod(f"b{i}", cpu=cpu, priority=priority, bound=f"n{on}") for i, (on, cpu, priority) in enumerate(load)]
@@ -74,21 +75,40 @@ def test_a_gang_makes_room_for_itself() -> None:
     assert sorted(simulation.view.pods.objects[position].metadata.name for position in gone) == ["b0", "b1"]
 
 
-def test_a_gang_that_would_not_fit_all_the_same_evicts_nobody() -> None:
+def test_members_evict_whom_they_need_though_their_gang_does_not_fit_all_the_same() -> None:
+    """Each preempts for itself. The gang as a whole does not where that does not help."""
     running = [pod("b0", cpu=2, priority=-1, bound="n")]
-    simulation, outcomes = simulate([node("n"), gang("g", 5), *running, *(pod(f"g-{i}", "g") for i in range(5))])
-    assert {o.verdict for o in outcomes} == {"Unschedulable"}
-    assert not simulation.preempted
+    objects = [node("n"), gang("g", 5), *running, *(pod(f"g-{i}", "g") for i in range(5))]
+    for gates, evicted in ((GATES, True), (WORKLOAD_AWARE, False)):
+        simulation, outcomes = simulate(objects, gates)
+        assert {o.verdict for o in outcomes} == {"Unschedulable"}
+        assert simulation.preempted is evicted
+
+
+def test_a_gang_waits_for_its_room_and_others_yield() -> None:
+    """The single pod, of lower priority, would fit beside those that went, but not beside the gang, which comes later.
+
+    Two of the three fit at once, and wait for the third on the nodes that they are promised.
+    """
+    running = [pod("b0", cpu=1, priority=-1, bound="n"), pod("b1", cpu=1, priority=-2, bound="n")]
+    members = [pod(f"g-{i}", "g", priority=9) for i in range(3)]
+    simulation, outcomes = simulate([node("n"), gang("g", 3), *running, *members, pod("s", cpu=2)])
+    names = [simulation.view.pods.objects[o.position].metadata.name for o in outcomes if o.row >= 0]
+    assert names == ["g-2", "g-0", "g-1"]
+    gone = [simulation.view.pods.objects[each].metadata.name for o in outcomes for each in o.victims]
+    assert gone == ["b1"]
+    assert len(simulation.view.nominations[0]) == 0
 
 
 def test_members_of_several_schedulers_are_refused() -> None:
+    """The one comes first with which the gang was complete."""
     other = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     names = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     members = [pod("g-0", "g"), pod("g-1", "g", schedulerName="other")]
     found = cluster([node("n"), gang("g", 2), *members])
     simulation = Simulation(Scheduler(type(found)(**{**vars(found), "configuration": {**other, "profiles": names}})))
     outcomes = simulation.run(range(2))
-    wanted = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "default-scheduler" and'
+    wanted = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "other" and'
     assert all(o.verdict == "Error" and o.message.startswith(wanted) for o in outcomes)
 
 

@@ -1,0 +1,151 @@
+"""Simulations place pods where the queue's own engine does, which goes through full cycles and all events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.queueing.closed_loop import bring_back
+from kschedctl.scheduler.queueing.pod_groups import QueuedPodGroups
+from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.queued_pods import QueuedPods
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+
+Json = dict[str, Any]
+GANGS = {"GenericWorkload": True, "GangScheduling": True}
+WHOLE_GANGS = {**GANGS, "WorkloadAwarePreemption": True}
+
+
+class First(Random):
+    """Of equals the first is taken; nodes are named so that it is the first by name, too."""
+
+    def randrange(self, *_: Any, **__: Any) -> int:
+        return 0
+
+
+# -- random clusters -------------------------------------------------------------------------------------------------
+
+
+def node(name: str, cpu: int, zone: str) -> Json:
+    allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"zone": zone}},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def pod(random: Random, name: str, priority: int, **spec: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"cpu": str(random.randint(1, 3))}}}
+    meta = {"name": name, "namespace": "d", "uid": name, "labels": {"app": random.choice("xy")}}
+    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], "priority": priority, **spec}}
+
+
+def near(random: Random) -> Json:
+    """Some want to be where other pods are, which may come later or go."""
+    if random.random() < 0.7:
+        return {}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": random.choice("xy")}}}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def members(random: Random, name: str) -> Iterator[Json]:
+    policy = {"gang": {"minCount": random.randint(1, 4)}}
+    meta = {"name": name, "namespace": "d"}
+    version = "scheduling.k8s.io/v1alpha2"
+    yield {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": {"schedulingPolicy": policy}}
+    for i in range(random.randint(0, 5)):
+        priority = random.choice((0, 0, 10))
+        yield pod(random, f"{name}-{i}", priority, schedulingGroup={"podGroupName": name})
+
+
+def objects(random: Random, gangs: int) -> list[Json]:
+    found = [node(f"n{i}", random.randint(2, 4), f"z{i % 2}") for i in range(random.randint(1, 4))]
+    nodes = len(found)
+    for i in range(random.randint(0, 6)):
+        running = pod(random, f"b{i}", random.choice((-5, 0, 5)), nodeName=f"n{random.randrange(nodes)}")
+        found.append({**running, "status": {"startTime": f"2026-01-01T00:00:{i:02}Z"}})
+    for i in range(gangs):
+        found += members(random, f"g{i}")
+    for i in range(random.randint(0, 8)):
+        found.append(pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **near(random)))
+    return found
+
+
+# -- both engines ----------------------------------------------------------------------------------------------------
+
+
+def placements(view: Fork) -> dict[str, str]:
+    pods, names = view.pods.objects, view.nodes.names
+    return {pods[position].metadata.name: names[row] for position, row in enumerate(view.node.tolist()) if row >= 0}
+
+
+def simulated(scheduler: Scheduler) -> dict[str, str]:
+    simulation = Simulation(scheduler)
+    simulation.placements.random = First()
+    simulation.schedule(np.flatnonzero(simulation.view.node < 0).tolist())
+    return placements(simulation.view)
+
+
+def queued(scheduler: Scheduler) -> dict[str, str]:
+    loop = SchedulingLoop(scheduler, QueuedPodGroups(scheduler))
+    loop.fill()
+    for record in cycles(loop):
+        bring_back(loop, record)
+    return placements(loop.view)
+
+
+def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
+    """Until none is left to try but groups that were all tried in vain; when nobody can be, backoffs end."""
+    in_vain = 0
+    while True:
+        if record := loop.schedule_one():
+            yield record
+            in_vain = 0 if record.bound or record.victims else in_vain + 1
+            if record.group is not None and in_vain > 3 * sum(1 for _ in loop.queue):
+                return
+        elif (end := loop.queue.backoff.next_completion()) is not None:
+            loop.queue.clock.time = max(loop.queue.clock.time, end)
+            loop.queue.flush_backoff()
+        else:
+            return
+
+
+def backoffs_alone(time_passes: Any) -> Any:
+    """Nobody waits for five minutes."""
+
+    def passes(self: QueuedPods) -> bool:
+        return self._queue.backoff.next_completion() is not None and time_passes(self)
+
+    return passes
+
+
+@pytest.mark.parametrize("gates", [GANGS, WHOLE_GANGS], ids=["gangs", "whole gangs"])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_gangs_are_placed_alike(gates: dict[str, bool], seed: int) -> None:
+    random = Random(seed)
+    compare(Cluster.from_objects(objects(random, random.randint(1, 3)), feature_gates=gates))
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_pods_are_placed_alike(version: str, seed: int) -> None:
+    compare(Cluster.from_objects(objects(Random(seed), 0), kube_version=version))
+
+
+def compare(cluster: Cluster) -> None:
+    scheduler = Scheduler(cluster)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QueuedPods, "_time_passes", backoffs_alone(QueuedPods._time_passes))
+        assert simulated(scheduler) == queued(scheduler)
