@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from small import Json, node, pod, workload
 
 from kschedctl.cluster import Cluster
@@ -93,6 +94,16 @@ def test_several_may_be_needed_together() -> None:
     objects = [node("n1"), node("n2"), pod("x", "n1", "500m"), *taken, pod("b", "n2")]
     report = followed(objects, placed("a1", "n2", 1), placed("a2", "n2", 1.2), placed("b", "n2", 1.5))
     assert [each.pod for each in report.placements[2].overlapping] == ["d/a2", "d/a1"]
+
+
+def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All go to the fuller node, as if scores were turned round; after two nobody looks for the order any more."""
+    monkeypatch.setattr("kschedctl.studies.following.rollout.MOST_IN_VAIN", 2)
+    names = [f"p{number}" for number in range(5)]
+    objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
+    report = followed(objects, *(placed(name, "n1", 1 + number / 5) for number, name in enumerate(names)))
+    assert [each.outcome for each in report.placements] == ["NotBest"] * 5
+    assert report.assumed == ("after 2 placements that no overlapping binding explains none is looked for",)
 
 
 def test_pods_that_came_later_are_not_there_yet() -> None:

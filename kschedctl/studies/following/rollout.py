@@ -36,7 +36,7 @@ from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.sampling import SampledFrom, Terms
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
-from kschedctl.studies.following.nearby import MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
+from kschedctl.studies.following.nearby import MOST_IN_VAIN, MOST_WITHIN, WITHIN, Nearby, in_order, overlapping
 from kschedctl.studies.shared_cluster import left_out, searched
 from kschedctl.studies.simulate import prepare
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
@@ -145,6 +145,7 @@ class _Followed:
         self.following, self.view, self.notes = following, following.view, list[str]()
         self.placements = placements
         self._placed: list[tuple[int, Position, Row]] = []
+        self._in_vain = 0
         self._made: dict[str, list[Position]] = {}
         for pod, workload in made.items():
             name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
@@ -224,8 +225,15 @@ class _Followed:
             again = other(moved)
             if again.outcome == AS_REPLAYED:
                 return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
+        if self._in_vain == MOST_IN_VAIN:
+            return found
         best = {Row(self.view.nodes.index[name]) for name in found.best}
         moved = overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        self._in_vain += bool(nearby) and not moved
+        if self._in_vain == MOST_IN_VAIN:
+            self.notes.append(
+                f"after {MOST_IN_VAIN:,} placements that no overlapping binding explains none is looked for"
+            )
         return replace(found, overlapping=tuple(map(self._told, moved)))
 
     def _nearby(self, number: int, position: Position) -> list[Nearby]:
