@@ -146,6 +146,18 @@ def test_the_first_stop_of_the_keyboard_leads_past_what_stands_before_the_answer
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
+def test_the_keyboard_stops_at_tables_only_where_they_can_be_scrolled(opened: Opens) -> None:
+    page = opened(UNSCHEDULABLE, viewport={"width": 1280, "height": 800})
+    scrolled = page.locator(".scroll[tabindex]")
+    expect(scrolled).to_have_count(0)
+    page.set_viewport_size({"width": 700, "height": 800})
+    wide = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert wide > 0
+    expect(scrolled).to_have_count(wide)
+
+
 def test_how_many_rows_are_left_is_announced_and_the_filter_has_a_label(opened: Opens) -> None:
     grid = matrix(opened(many(30)))
     grid.get_by_label("Filter rows").press_sequentially("tainted")

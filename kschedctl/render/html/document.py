@@ -77,7 +77,7 @@ def _with_widgets(found: list[HtmlSection], widgets: list[HtmlSection]) -> list[
 def _template() -> jinja2.Template:
     loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["humps"] = humps
+    environment.filters.update(humps=humps, cut=cut)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.get_template("report.html.j2")
 

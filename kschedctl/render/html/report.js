@@ -251,6 +251,20 @@
     return true;
   };
 
+  // Who goes through the page by keyboard stops at what can be scrolled, and nowhere else.
+  const stops = new ResizeObserver((changes) => {
+    for (const place of new Set(changes.map(({ target }) => target.closest("[tabindex], [data-still]")))) {
+      const scrolls = place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight;
+      place.toggleAttribute("data-still", !scrolls);
+      if (scrolls) place.setAttribute("tabindex", "0");
+      else if (place !== document.activeElement) place.removeAttribute("tabindex");
+    }
+  });
+  for (const place of document.querySelectorAll(".scroll, figure, .command pre")) {
+    stops.observe(place);
+    for (const part of place.children) if (part.localName !== "p") stops.observe(part);
+  }
+
   for (const place of document.querySelectorAll("[data-grid]")) grid(place, JSON.parse(place.querySelector("script").textContent));
   for (const place of document.querySelectorAll("[data-matrices]")) matrices(place);
   for (const button of document.querySelectorAll("button.copy")) {

@@ -93,7 +93,7 @@ def sections(page: Page) -> list[HtmlSection]:
     for block in page:
         if isinstance(block, Heading):
             under = found if block.level == 1 else found[-1].parts
-            under.append(HtmlSection(printable(block.text), [], block.level))
+            under.append(HtmlSection(cut(printable(block.text)), [], block.level))
         else:
             _last(found[-1]).blocks.append(_block(block))
     return [each for each in found if each.blocks or each.parts]
