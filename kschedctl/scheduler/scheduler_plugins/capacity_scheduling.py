@@ -41,7 +41,7 @@ class CapacityScheduling(PreemptionPlugin):
     by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        use, own = _use(view), effective_requests(info.pod)
+        use, own = quota_use(view), effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
             return PreFilterResult(state=QuotaClaim(own, own, own))
@@ -75,7 +75,7 @@ class CapacityScheduling(PreemptionPlugin):
 
     def selection(self, cycle: Cycle) -> QuotaVictims:
         claim: QuotaClaim = cycle.pre_filter.results[self.name].state
-        return QuotaVictims(cycle.info, cycle.view, _use(cycle.view), claim)
+        return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
         """What is used follows from where the pods are."""
@@ -96,7 +96,8 @@ class CapacityScheduling(PreemptionPlugin):
         yield ClusterEventWithHint(KIND, ActionType.ALL)
 
 
-def _use(view: Fork) -> QuotaUse:
+def quota_use(view: Fork) -> QuotaUse:
+    """What the pods of namespaces with a quota use."""
     return QuotaUse(view, view.objects.index(KIND, quotas_by_namespace, KIND))
 
 

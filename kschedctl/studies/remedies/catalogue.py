@@ -16,6 +16,7 @@ from kschedctl.studies.remedies.ways import (
     node_affinity,
     pod_affinity,
     ports,
+    quotas,
     requests,
     scheduling,
     selected_pods,
@@ -42,6 +43,7 @@ AGAINST: Mapping[str, Sequence[Way]] = {
     "VolumeZone": (volumes.unbound,),
     "DynamicResources": (devices.unfit,),
     "PodTopologySpread": (spread.skewed, neighbours.in_the_way),
+    "CapacityScheduling": (quotas.exceeded,),
     "InterPodAffinity": (pod_affinity.terms, selected_pods.label_namespaces, neighbours.in_the_way),
 }
 """Plugin -> what could be done about its refusals."""

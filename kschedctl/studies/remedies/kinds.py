@@ -65,6 +65,8 @@ KINDS = {
     "UntaintDevices": "take a taint off devices",
     "DeleteDeviceTaintRule": "delete a rule that taints devices",
     "FreeDevices": "give devices of a claim back",
+    "RaiseQuotaMax": "let the pods of an ElasticQuota use more",
+    "RaiseQuotaMin": "guarantee more to an ElasticQuota",
     "StopPod": "stop a pod",
     "Uncordon": "let a node take pods again",
     "RemoveTaint": "take a taint off a node",
