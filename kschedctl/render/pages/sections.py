@@ -208,12 +208,18 @@ def _resource(found: Headroom) -> tuple[Cell, ...]:
 
 
 def rounded(name: str, amount: int) -> str:
-    """Large amounts to three digits: they are sums of many."""
+    """Large amounts to two digits or more, as they are sums of many; smaller ones in the largest unit that is exact.
+
+    >>> rounded("memory", 105 << 30), rounded("memory", 2560 << 20), rounded("memory", 1064 << 20)
+    ('105Gi', '2.5Gi', '1,064Mi')
+    """
     if name == "cpu":
         return readable(name, amount) if amount < 10_000 else f"{amount // 1000:,}"
     shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
     for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
         if amount >= 10 << shift:
             return f"{amount >> shift:,}{unit}"
+        if amount >= 1 << shift and not amount * 10 % (1 << shift):
+            return f"{amount / (1 << shift):g}{unit}"
     text = readable(name, amount)
     return f"{int(text):,}" if text.isdecimal() else text

@@ -68,7 +68,7 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     told = paragraph(placed + (f"; the others: {in_brief(grown.message, style)}" if grown.message else ""))
     title = f"If {grown.tier} grew"
     if not report.victims:
-        return section(title, told, paragraph("Nobody is evicted for them."))
+        return section(title, told, paragraph("nobody is evicted for them"))
     shown, note = first_rows(report.victims, style, ROWS_SHOWN)
     columns = (
         Column("evicted", keep=True),
