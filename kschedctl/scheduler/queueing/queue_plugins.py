@@ -23,6 +23,7 @@ class QueuePlugins:
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
         self._interested: dict[tuple[Rejectors, ClusterEvent], bool] = {}
+        self._asked_for: dict[ClusterEvent, bool] = {}
 
     def gate(self, pod: QueuedPod) -> tuple[str, Status]:
         """The plugin that keeps a pod out of the queue, and what it says."""
@@ -39,6 +40,13 @@ class QueuePlugins:
             asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._interested[key] = any(each.hints(plugin, event) for each in asked for plugin in rejectors.all)
         return self._interested[key]
+
+    def asked_for(self, event: ClusterEvent) -> bool:
+        """Whether any plugin of any profile asked for such events."""
+        if event not in self._asked_for:
+            asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
+            self._asked_for[event] = any(each.hints(plugin, event) for each in asked for plugin in each.by_plugin)
+        return self._asked_for[event]
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         info = self._info(pod.position)

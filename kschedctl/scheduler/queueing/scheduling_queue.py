@@ -38,6 +38,9 @@ class QueueAdvice(Protocol):
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         """Whether any of the plugins, in some profile, asked for the event."""
 
+    def asked_for(self, event: ClusterEvent) -> bool:
+        """Whether any plugin of any profile asked for such events."""
+
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Whether an event is about the pod, and one of which its gating plugin, where it has one, is told."""
 
@@ -193,8 +196,11 @@ class SchedulingQueue:
     def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
         """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue.
 
-        ``besides``: a pod that stays, as the event is about it.
+        ``besides``: a pod that stays, as the event is about it. What no plugin asked for moves nothing, and before
+        there were hints does not keep the pods that are being tried from being put away.
         """
+        if not self.plugins.asked_for(occurrence.event):
+            return
         for rejectors in self.unschedulable.rejectors():
             if not self.plugins.interested(rejectors, occurrence.event):
                 continue

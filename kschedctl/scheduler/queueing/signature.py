@@ -13,7 +13,7 @@ import msgspec
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import NodeSelectorTerm, SelectorRequirement
+from kschedctl.api.objects import NodeSelectorTerm, SelectorRequirement, Volume
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework import Plugin
@@ -129,9 +129,13 @@ def _tolerations(plugin: Plugin, info: PodInfo) -> Mapping[str, Any]:
 
 
 def _volumes(plugin: Plugin, info: PodInfo) -> Mapping[str, Any]:
-    """Of what is mounted only that of which scheduling reads something."""
+    """The sources, without ConfigMaps and Secrets.
+
+    Of emptyDir, hostPath and other sources from which scheduling learns nothing no snapshot keeps what upstream signs:
+    pods that differ in these alone count as alike.
+    """
     unnamed = (msgspec.structs.replace(volume, name="") for volume in info.spec.volumes)
-    return {"volumes": sorted(_encode(volume).decode() for volume in unnamed)}
+    return {"volumes": sorted(_encode(volume).decode() for volume in unnamed if volume != Volume())}
 
 
 FRAGMENTS: Mapping[str, Callable[[Plugin, PodInfo], Mapping[str, Any] | None]] = {

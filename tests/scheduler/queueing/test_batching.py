@@ -69,6 +69,12 @@ def on(term: Json) -> Json:
         ({"affinity": on(TERM)}, {}, False),
         ({}, {"tolerations": [{"operator": "Exists"}]}, False),
         ({}, {"schedulingGates": [{"name": "later"}]}, True),
+        (
+            {},
+            {"volumes": [{"name": "v", "configMap": {"name": "cm"}}, {"name": "w", "secret": {"secretName": "s"}}]},
+            True,
+        ),
+        ({}, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, False),
     ],
 )
 def test_pods_alike_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:

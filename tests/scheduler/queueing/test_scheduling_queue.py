@@ -35,13 +35,16 @@ class Said:
     """Plugins that say what a test wants."""
 
     def __init__(self, strategy: QueueingStrategy = QueueingStrategy.AFTER_BACKOFF) -> None:
-        self.answer, self.gated = strategy, frozenset[int]()
+        self.answer, self.gated, self.asked = strategy, frozenset[int](), True
 
     def gating_plugin(self, pod: QueuedPod) -> str:
         return "SchedulingGates" if pod.position in self.gated else ""
 
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         return True
+
+    def asked_for(self, event: ClusterEvent) -> bool:
+        return self.asked
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return not pod.gating_plugin
@@ -200,6 +203,16 @@ def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
     queue.move(POD_GONE)
     queue.add_unschedulable(second, FIT)
     assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
+
+
+def test_an_event_that_no_plugin_asked_for_puts_no_pod_back() -> None:
+    plugins = Said(QueueingStrategy.SKIP)
+    plugins.asked = False
+    queue = queue_of(1, plugins, Rules(by_hints=False))
+    tried = pop(queue)
+    queue.move(POD_GONE)
+    queue.add_unschedulable(tried, FIT)
+    assert places(queue) == {0: UNSCHEDULABLE}
 
 
 def test_a_gated_pod_is_never_popped_and_comes_in_when_the_gate_goes() -> None:
