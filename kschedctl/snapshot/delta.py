@@ -55,6 +55,21 @@ class Delta:
         here = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
         return Delta(here, self.info[some], self.sign[some])
 
+    def differing(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
+        """(N,): where the other has not the same changes; that come in another order they need not be the same.
+
+        >>> some, more = Delta(*np.array([[0, 2], [7, 7], [1, 1]])), Delta(*np.array([[0, 1, 2], [7, 7, 8], [1, 1, 1]]))
+        >>> some.differing(more, 4).tolist()
+        [False, True, True, False]
+        """
+        found: npt.NDArray[np.bool_] = np.bincount(self.node, minlength=nodes) != np.bincount(
+            other.node, minlength=nodes
+        )
+        mine, others = ~found[self.node], ~found[other.node]
+        unlike = (self.info[mine] != other.info[others]) | (self.sign[mine] != other.sign[others])
+        found[self.node[mine][unlike]] = True
+        return found
+
     def then(self, later: Delta) -> Delta:
         """These changes followed by others."""
         if not (self and later):

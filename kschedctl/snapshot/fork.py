@@ -73,6 +73,7 @@ class Fork:
         other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
         other._ahead, other.preempting = dict(self._ahead), set(self.preempting)
+        other._promises = None
         other.objects = self.objects.fork()
         return other
 
@@ -280,7 +281,9 @@ class Fork:
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
         self.nominations = rows, positions
-        self._ahead, self._promises = {}, None
+        self._ahead = {}
+        if self._promises is not None:
+            self._promises[position] = row
 
     def nominated_row(self, position: Position) -> Row:
         """The row that a pod was promised, NO_ROW for none."""

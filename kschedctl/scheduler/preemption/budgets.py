@@ -153,8 +153,8 @@ class Budgets:
             for budget in self.of(position):
                 self._spare[budget] += by
                 changed[budget] = None
-        written = (self._written(budget) for budget in changed)
-        self.view.objects.replace({"PodDisruptionBudget": list(written)})
+        if changed:
+            self.view.objects.replace({"PodDisruptionBudget": [self._written(budget) for budget in changed]})
 
     def _written(self, budget: str) -> PodDisruptionBudget:
         pdb: PodDisruptionBudget = self._budgets[budget]

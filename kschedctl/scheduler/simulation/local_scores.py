@@ -110,11 +110,7 @@ class LocalScores:
         """(N,): where a pod of this priority is refused as other pods are nominated ahead of it."""
         known, now = self._crowded.get(priority), len(self.view.trail)
         if known is None or known.nominated is not nominated:
-            promised = np.zeros(len(self.view.nodes), np.bool_)
-            promised[nominated.node] = True
-            known = self._crowded[priority] = Crowded(nominated, promised, np.zeros_like(promised), now)
-            rows = np.flatnonzero(promised)
-            known.refused[rows] = self._refused_beside(known.nominated.on(rows), OwnRows(self.view, rows))
+            known = self._crowded[priority] = self._newly_crowded(nominated, known)
         elif known.seen != now:
             if now - known.seen == 1:
                 self._take_in(known, *self.view.trail.latest)
@@ -123,6 +119,18 @@ class LocalScores:
                 known.ahead.clear()
             known.seen = now
         return known.refused
+
+    def _newly_crowded(self, nominated: Delta, before: Crowded | None) -> Crowded:
+        """Others are nominated than before: only where they differ, or where pods came or left, it is asked anew."""
+        promised = np.zeros(len(self.view.nodes), np.bool_)
+        promised[nominated.node] = True
+        refused, asked = np.zeros_like(promised), promised
+        if before is not None:
+            same = ~nominated.differing(before.nominated, len(promised)) & (self.view.touched <= before.seen)
+            refused, asked = before.refused & promised & same, promised & ~same
+        rows = np.flatnonzero(asked)
+        refused[rows] = self._refused_beside(nominated.on(rows), OwnRows(self.view, rows))
+        return Crowded(nominated, promised, refused, len(self.view.trail))
 
     def _take_in(self, known: Crowded, row: int, number: int, sign: int) -> None:
         """A pod came to a node or left it: such a pod as was looked at ahead, or one that makes it another question."""
