@@ -90,7 +90,7 @@ class AnswerPane(Vertical):
 
     def _clear(self, text: str) -> None:
         self.told = self.found = None
-        lines = [line for each in text.splitlines() for line in wrapped(each, self.room.width, "  ")]
+        lines = [line for each in text.splitlines() for line in wrapped(each, self.room.width, "  ", 2)]
         self._put(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})
         self._forget()
         self._show_nodes()

@@ -222,7 +222,11 @@ class Browser(App[None]):
             self.desk.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, words))
 
         self.desk.ask(Urgency.ANSWER, question)
-        self.set_timer(PATIENCE, lambda: self.pane.wait_for(key) if self.key == key and self.desk.busy else None)
+        self.set_timer(PATIENCE, lambda: self.later(self._tell_wait, key))
+
+    def _tell_wait(self, key: str) -> None:
+        if self.key == key and self.desk.busy:
+            self.pane.wait_for(key)
 
     def _as_it_is(self, session: BrowseSession, key: str) -> Explanation:
         """The pod without any supposition; what was said of it last is kept."""
@@ -386,12 +390,8 @@ class Browser(App[None]):
             self._follow(self.live.again)
 
     def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        following = SessionFollower(
-            take=lambda session: self.later(self.take, session),
-            lost=lambda why: self.later(self.lost, why),
-            failed=self._failed,
-        )
-        following.start(sessions)
+        take, lost = partial(self.later, self.take), partial(self.later, self.lost)
+        SessionFollower(take, lost, self._failed).start(sessions)
 
     def _failed(self, error: Exception) -> None:
         """What nobody expected ends the program; who started it tells."""
