@@ -1,4 +1,7 @@
-"""A plot of bars as the numbers of an SVG drawing; why it is drawn here, ``curves`` says."""
+"""A plot of bars as the numbers of an SVG drawing; why it is drawn here, ``curves`` says.
+
+Names stand above their bars, and widths are parts of what the screen has: a phone reads as well as a desk.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from dataclasses import dataclass
 from kschedctl.render.plots.plot import Plot, PlotKind, described, number, shortened, totals
 from kschedctl.render.printable import printable
 
-WIDTH, RIGHT = 720, 60
-THICK, GAP = 16, 6
+LONGEST = 84
+"""Per cent of the width that the longest bar takes; its number is beside it."""
+THICK, GAP, NAME = 16, 8, 17
+"""Pixels: of a bar, between places, of a name."""
 LOOKS = 8
 """Pieces of the first seven series look different, all others alike."""
-LABEL, CHARACTER = 44, 7
-"""Characters of a name that find room beside its bar; how wide one is, hardly ever more."""
+LABEL = 44
+"""Characters of a name that find room above its bars, on a phone too."""
 
 
 @dataclass(frozen=True)
 class Piece:
+    """``x`` and ``width`` in per cent."""
+
     x: float
     width: float
     look: int
@@ -25,7 +32,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Bar:
-    """``label``: of the first bar of a place, which ``name`` says in full."""
+    """``label``: of the first bar of a place, which ``name`` says in full; ``end``: of the bar, in per cent."""
 
     label: str
     name: str
@@ -46,8 +53,6 @@ class BarChart:
     keys: tuple[tuple[str, int], ...]
     note: str
     height: int
-    left: int
-    width: int = WIDTH
     thick: int = THICK
 
 
@@ -58,14 +63,13 @@ def bars(plot: Plot) -> BarChart:
     if not stacked:
         rows = [(place, [i]) for place, series in rows for i in series]
     widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
-    left = CHARACTER * min(max(len(printable(place)) for place in plot.places), LABEL) + 12
-    unit = (WIDTH - left - RIGHT) / (widest or 1)
+    unit = LONGEST / (widest or 1)
     sums, drawn, y = totals(plot), list[Bar](), 0
     for place, pieces in rows:
         first = not drawn or stacked or pieces[0] == 0
-        y += (GAP if first else 1) if drawn else 0
+        y += NAME + (GAP if drawn else 0) if first else 1
         total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
-        drawn.append(_bar(plot, place, pieces, (unit, left, y), (first, number(total))))
+        drawn.append(_bar(plot, place, pieces, (unit, y), (first, number(total))))
         y += THICK
     keys = tuple((printable(each.name), min(i, LOOKS - 1)) for i, each in enumerate(plot.series))
     return BarChart(
@@ -76,19 +80,18 @@ def bars(plot: Plot) -> BarChart:
         keys,
         printable(plot.note),
         y,
-        left,
     )
 
 
-def _bar(plot: Plot, place: int, series: list[int], at: tuple[float, int, int], told: tuple[bool, str]) -> Bar:
-    """``at``: how wide one is, where the bar begins; ``told``: whether its place is named, the number behind it."""
-    made, (unit, left, y), (named, total) = list[Piece](), at, told
-    x = float(left)
+def _bar(plot: Plot, place: int, series: list[int], at: tuple[float, int], told: tuple[bool, str]) -> Bar:
+    """``at``: how wide one is, how far down the bar; ``told``: whether its place is named, the number behind it."""
+    made, (unit, y), (named, total) = list[Piece](), at, told
+    x = 0.0
     name = printable(plot.places[place])
     for i in series:
         amount = plot.series[i].points[place][1]
         if amount > 0:
             title = f"{name}: {printable(plot.series[i].name)} {number(amount)}"
-            made.append(Piece(round(x, 1), round(amount * unit, 1), min(i, LOOKS - 1), title))
+            made.append(Piece(round(x, 2), round(amount * unit, 2), min(i, LOOKS - 1), title))
             x += amount * unit
-    return Bar(shortened(name, LABEL) if named else "", name, y, tuple(made), round(x, 1), total)
+    return Bar(shortened(name, LABEL) if named else "", name, y, tuple(made), round(x, 2), total)
