@@ -11,6 +11,7 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
+from kschedctl.reports.unknown import doubt
 
 PAGES = {
     "Explanation": "pages.explanation:explanation_page",
@@ -74,10 +75,18 @@ def _picture(form: str) -> Callable[[Document, Style], str | bytes]:
         plots = plots_of(page_of(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
             raise UsageError(f"-o {form} draws plots, and this answer has none", hint="-o html has everything")
-        picture: str | bytes = _load(f"plots.pictures:{form}")(plots)
+        picture: str | bytes = _load(f"plots.pictures:{form}")(plots, _doubt(document))
         return picture
 
     return show
+
+
+def _doubt(document: Document) -> str:
+    """A picture stands without the words around it: an answer that could be another says so in it."""
+    if not getattr(document, "undecided", False):
+        return ""
+    leaning = doubt(getattr(document, "unknown", ()))
+    return f"This holds{leaning}" if leaning else "Undecided: not all that decides was read or asked"
 
 
 def _of_findings(write: str) -> Callable[[Any, Style], str]:

@@ -52,6 +52,23 @@ def test_the_plots_of_a_command_are_a_picture(run: Run, asked: Callable[[str], l
     assert run(*asked(name), "-o", "svg").out == out
 
 
+@pytest.mark.parametrize("name", ["explain", "simulate", "capacity", "drain", "failures", "whatif"])
+def test_a_picture_says_that_the_answer_could_be_another(run: Run, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: 'http://localhost:9', filterVerb: filter, weight: 1}]\n"
+    )
+    code, out, _ = run(*PLOTTED[name], "--config", str(config), "-o", "svg")
+    root = ElementTree.fromstring(out)
+    told = "This holds, unless extenders say otherwise (Extenders were not asked)"
+    assert code == 5
+    assert [each.text for each in root.iter(f"{SVG}text")].count(told) == 1
+    assert (root.findtext(f"{SVG}desc") or "").splitlines()[-1] == told
+    assert "This holds" not in run(*PLOTTED[name], "-o", "svg").out
+
+
 def test_a_png_goes_through_a_pipe_as_it_is() -> None:
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-m", "kschedctl", *PLOTTED["drain"], "-o", "png"]

@@ -58,18 +58,22 @@ LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8, "borderpad": 0, "bord
 SVG = "http://www.w3.org/2000/svg"
 
 
-def svg(plots: Sequence[Plot]) -> str:
-    """At least one plot, with its texts as text, told in words to who cannot see it. Raises UsageError."""
+def svg(plots: Sequence[Plot], doubt: str = "") -> str:
+    """At least one plot, its texts as text, told in words to who cannot see it; ``doubt`` stands beneath all.
+
+    Raises UsageError.
+    """
     need(PICTURES, "-o svg")
     with _library():
-        drawn = _bytes(plots, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        drawn = _bytes(plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(drawn)
     for found in root.findall(f"{{{SVG}}}metadata"):
         root.remove(found)
     titles = "; ".join(printable(plot.title) for plot in plots[:MOST_PLOTS])
-    for tag, text in (("desc", "\n".join(map(described, plots[:MOST_PLOTS]))), ("title", titles)):
+    words = "\n".join([*map(described, plots[:MOST_PLOTS]), *filter(None, [printable(doubt)])])
+    for tag, text in (("desc", words), ("title", titles)):
         told = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
         told.text = text
         root.insert(0, told)
@@ -77,11 +81,11 @@ def svg(plots: Sequence[Plot]) -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
 
 
-def png(plots: Sequence[Plot]) -> bytes:
-    """At least one plot. Raises UsageError."""
+def png(plots: Sequence[Plot], doubt: str = "") -> bytes:
+    """At least one plot, ``doubt`` beneath all of them. Raises UsageError."""
     need(PICTURES, "-o png")
     with _library():
-        return _bytes(plots, "png", dpi=DOTS, metadata={"Software": None})
+        return _bytes(plots, doubt, "png", dpi=DOTS, metadata={"Software": None})
 
 
 @contextmanager
@@ -98,19 +102,20 @@ def _library() -> Iterator[None]:
             yield
 
 
-def _bytes(plots: Sequence[Plot], form: str, **options: Any) -> bytes:
+def _bytes(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
     shown = plots[:MOST_PLOTS]
     left = len(plots) - len(shown)
     more = f"… {left:,} more plots are not drawn" if left else ""
-    figure = figures.Figure(figsize=(WIDTH, sum(map(height, shown)) + (KEYS if more else 0)), facecolor="white")
+    lines = [(shortened(printable(doubt), LONGEST_TITLE), INK)] * bool(doubt) + [(more, FAINT)] * bool(more)
+    figure = figures.Figure(figsize=(WIDTH, sum(map(height, shown)) + KEYS * len(lines)), facecolor="white")
     top = figure.get_figheight()
     for plot in shown:
         _draw(plot, figure, top)
         top -= height(plot)
-    if more:
-        figure.text(PAD / WIDTH, 0.5 * KEYS / figure.get_figheight(), more, color=FAINT)
+    for i, (line, color) in enumerate(reversed(lines)):
+        figure.text(PAD / WIDTH, (i + 0.5) * KEYS / figure.get_figheight(), line, color=color)
     written = BytesIO()
     figure.savefig(written, format=form, **options)
     return written.getvalue()
