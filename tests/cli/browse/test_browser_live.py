@@ -243,13 +243,17 @@ def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
 
 
 def test_what_nobody_expected_of_a_new_state_ends_the_browser_and_is_raised(tmp_path: Path) -> None:
+    looked_at = threading.Event()
+
     def broken() -> Iterator[Any]:
+        looked_at.wait()
         raise RuntimeError("nobody expected that")
         yield
 
     with live_cluster(tmp_path) as (_, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+            looked_at.set()
             await until(pilot, lambda: browser.return_code == browser_app.BUG)
 
         with pytest.raises(RuntimeError, match="nobody expected that"):
