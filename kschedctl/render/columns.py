@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 
 from kschedctl.render.page import Cell, Column, Marked, Stack, Table, stacked
 from kschedctl.render.printable import printable
@@ -23,7 +23,7 @@ LONG, LONG_READABLE, LONG_SHARE = 140, 44, 2
 LEAST = 12
 """The same of names that are longer than all the room."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
-_JOINTS = (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)
+_JOINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
 """Where a word may be broken, the best places first."""
 
 
@@ -73,16 +73,23 @@ def broken(text: str, width: int) -> str:
 
 def _pieces(word: str, width: int) -> list[str]:
     """The word in pieces that fit, none of them but the last shorter than half a line."""
-    pieces = []
-    while cell_len(word) > width:
-        fits = len(word)
-        while fits > 1 and cell_len(word[:fits]) > width:
-            fits -= 1
-        found = ([m.start() for m in re.finditer(joint, word) if fits // 2 <= m.start() <= fits] for joint in _JOINTS)
-        end = max(next((places for places in found if places), [fits])) or 1
-        pieces.append(word[:end])
-        word = word[end:]
-    return [*pieces, word]
+    pieces, start = list[str](), 0
+    while (fits := _fitting(word, start, width)) < len(word):
+        half = max(start + (fits - start) // 2, start + 1)
+        found = ([m.start() for m in joint.finditer(word, half, fits + 1) if m.start() <= fits] for joint in _JOINTS)
+        end = max(next((places for places in found if places), [fits]))
+        pieces.append(word[start:end])
+        start = end
+    return [*pieces, word[start:]]
+
+
+def _fitting(word: str, start: int, width: int) -> int:
+    """Where a line that starts here is full; it has one character at least."""
+    end = start
+    while end < len(word) and width >= 0:
+        width -= get_character_cell_size(word[end])
+        end += 1
+    return end if width >= 0 else max(end - 1, start + 1)
 
 
 # -- widths ------------------------------------------------------------------------------------------------------------
@@ -121,7 +128,7 @@ def _good(column: Column, cells: int, room: int) -> int:
 def _parts(line: str) -> list[str]:
     """The words of a line, and the parts between their joints."""
     for joint in reversed(_JOINTS):
-        line = re.sub(joint, " ", line)
+        line = joint.sub(" ", line)
     return line.split()
 
 

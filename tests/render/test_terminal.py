@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from kschedctl.render.columns import broken
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -92,6 +93,13 @@ def test_what_has_no_room_beside_goes_beneath() -> None:
         "  n1                                             12",
         "  three",
     ]
+
+
+def test_endless_words_are_broken_as_fast_as_they_are_long() -> None:
+    word = "x" * 300_000
+    lines = broken(word, 40).split("\n")
+    assert "".join(lines) == word
+    assert [len(line) for line in lines] == [40] * 7_500
 
 
 def test_words_are_broken_at_their_joints_and_only_where_they_are_longer_than_a_line() -> None:
