@@ -298,6 +298,7 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
         "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c"}],
         "resources": _PART,
         "allocatedResources": {"cpu": "1"},
+        "resize": "Infeasible",
     },
 }
 """Each with a value that differs from that of a plain pod."""
