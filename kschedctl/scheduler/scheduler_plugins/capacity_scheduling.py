@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import Changes, Code, PreFilterResult, Reservation, Status
+from kschedctl.scheduler.framework import Code, PreFilterResult, Status
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
 from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWithHint
@@ -20,6 +20,7 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     exceeded,
     quotas_by_namespace,
 )
+from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -27,7 +28,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 NOT_ASKED = "not eligible due to failed to read from cycleState"
 
 
-class CapacityScheduling(PreemptionPlugin):
+class CapacityScheduling(PlacedIsReserved, PreemptionPlugin):
     """Refuses a pod with which its namespace would use more than its quota's max, or all quotas more than their mins.
 
     Pods of namespaces without a quota pass. What others borrow of the min of a pod's quota it gets back by evicting
@@ -76,16 +77,6 @@ class CapacityScheduling(PreemptionPlugin):
     def selection(self, cycle: Cycle) -> QuotaVictims:
         claim: QuotaClaim = cycle.pre_filter.results[self.name].state
         return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
-
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
-        """What is used follows from where the pods are."""
-        return {}
-
-    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        return {}
-
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
-        return Reservation()
 
     def leans(self, info: PodInfo, view: Fork) -> Iterator[Lean]:
         yield Lean(KIND, Effect.EITHER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import GangKey, coscheduling_gang
@@ -18,12 +18,10 @@ from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import (
     SUCCESS,
-    Changes,
     Code,
     PostFilterResult,
     PreFilterResult,
     Reads,
-    Reservation,
     Status,
 )
 from kschedctl.scheduler.leaning import Effect, Lean
@@ -36,6 +34,7 @@ from kschedctl.scheduler.queueing.events import POD, ActionType, ClusterEventWit
 from kschedctl.scheduler.queueing.queued_pod import QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
+from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -100,7 +99,7 @@ def _found(pod: Pod, view: Fork) -> _Found | None:
     return _Found(key, group) if key and group else None
 
 
-class Coscheduling(DeclaredPlugin):
+class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     """Refuses a pod whose group lacks pods, or resources in the whole cluster; lets it wait until enough have nodes.
 
     Pods of a group are next to each other in the queue. When one fits nowhere those that wait are given up, unless few
@@ -271,13 +270,3 @@ class Coscheduling(DeclaredPlugin):
         itself = view.pods.position(info.pod.key)
         assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
         return SUCCESS if assigned >= found.group.spec.min_member else Status(Code.WAIT)
-
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
-        """Who has a node follows from where the pods are."""
-        return {}
-
-    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        return {}
-
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
-        return Reservation()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -10,13 +10,12 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.gangs import coscheduling_gang
-from kschedctl.api.objects import Pod
 from kschedctl.api.resource_names import CPU, MEMORY, PODS, is_native, readable
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.configuration.plugin_args import DEFAULT_RESOURCES
 from kschedctl.scheduler.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework import MAX_NODE_SCORE, Changes, Code, Peers, Reads, Rejection, Reservation
+from kschedctl.scheduler.framework import MAX_NODE_SCORE, Code, Peers, Reads, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
@@ -24,6 +23,7 @@ from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaList, NumaNodes, is_affine, numa_list, numa_nodes
 from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
+from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import LEAST_NUMA_NODES, NodeResourceTopologyMatchArgs
 from kschedctl.snapshot.delta import Delta
@@ -38,7 +38,7 @@ OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 """What a node is taken to have, be it none of it."""
 
 
-class NodeResourceTopologyMatch(DeclaredPlugin):
+class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     """Refuses nodes with the policy single-numa-node where a container, or the pod, finds no NUMA node with enough.
 
     What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
@@ -142,16 +142,6 @@ class NodeResourceTopologyMatch(DeclaredPlugin):
             yield self.cache.doubts(view)
         if self.discards and _any_gang_waits(view):
             yield Unknown(Lean(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
-
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Any) -> Changes:
-        """What is reserved follows from where the pods are."""
-        return {}
-
-    def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        return {}
-
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Any) -> Reservation:
-        return Reservation()
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE)

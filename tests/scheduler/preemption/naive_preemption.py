@@ -6,12 +6,13 @@ MoreImportantPod in pkg/scheduler/util/utils.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from go_sort import insertion_sort
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.scheduler.preemption.dry_run import dry_run
@@ -87,16 +88,6 @@ def by_importance(pods: Sequence[Pod]) -> list[Pod]:
         return asked_first < asked_second
 
     return insertion_sort(pods, more_important)
-
-
-def insertion_sort(items: Sequence[Pod], less: Callable[[Pod, Pod], bool]) -> list[Pod]:
-    found = list(items)
-    for i in range(1, len(found)):
-        for j in range(i, 0, -1):
-            if not less(found[j], found[j - 1]):
-                break
-            found[j], found[j - 1] = found[j - 1], found[j]
-    return found
 
 
 def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
 
+from go_sort import insertion_sort
+
 Amounts = dict[str, int]
 NEVER_STARTED = 10**6
 SCALAR = "example.com/gpu"
@@ -93,17 +95,6 @@ def less_by_importance(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
         return first < second
 
     return more
-
-
-def insertion_sort(pods: Sequence[NaivePod], less: Callable[[NaivePod, NaivePod], bool]) -> list[NaivePod]:
-    """Go's sort of up to twelve elements."""
-    found = list(pods)
-    for i in range(1, len(found)):
-        for j in range(i, 0, -1):
-            if not less(found[j], found[j - 1]):
-                break
-            found[j], found[j - 1] = found[j - 1], found[j]
-    return found
 
 
 class NaiveNode:

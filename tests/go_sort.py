@@ -1,0 +1,18 @@
+"""Go's sort of up to twelve elements, for naive loops whose comparison is no order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def insertion_sort(items: Sequence[Item], less: Callable[[Item, Item], bool]) -> list[Item]:
+    found = list(items)
+    for i in range(1, len(found)):
+        for j in range(i, 0, -1):
+            if not less(found[j], found[j - 1]):
+                break
+            found[j], found[j - 1] = found[j - 1], found[j]
+    return found
