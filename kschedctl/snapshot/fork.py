@@ -262,6 +262,15 @@ class Fork:
         if self._ahead and position in self.nominations[1]:
             self._ahead = {}
 
+    def placed_before(self) -> Bools:
+        """(P,): the pods that have a node, in the cycle of a pod group those that had one when it began."""
+        placed = self.node >= 0
+        if self.group_since is not None:
+            _, signs, positions = self.trail.pods_since(self.group_since)
+            moved, first = np.unique(positions, return_index=True)
+            placed[moved] = signs[first] < 0
+        return placed
+
     def pods_on(self, row: Row) -> list[Position]:
         """The positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:

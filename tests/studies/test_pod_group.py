@@ -86,7 +86,8 @@ def test_why_each_placement_is_refused() -> None:
     assert report["headline"] == f"its gang train needs a node for 3 pods at once in one {ZONE}, and 2 fit"
     placements = {each["name"]: (each["nodes"], each["pods"], each["fits"]) for each in found["placements"]}
     assert placements == {"za": (1, 2, False), "zb": (1, 1, False)}
-    assert [each["blocking"] for each in found["placements"]] == ["ml/train-2", "ml/train-1"]
+    # train-2, with which the gang was complete, comes first
+    assert [each["blocking"] for each in found["placements"]] == ["ml/train-1", "ml/train-0"]
     assert all("Insufficient cpu" in each["message"] for each in found["placements"])
     assert found["message"].startswith("0/2 placements are available")
 

@@ -124,9 +124,9 @@ def _claim_names(info: PodInfo) -> list[str]:
 
 
 def _users(namespace: str, claim: str, view: Fork) -> Bools:
-    """(P,): the pods on nodes that use a claim."""
+    """(P,): the pods on nodes that use a claim; upstream lists the claims in use when a pod group's cycle begins."""
     infos = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
-    return infos[view.pods.info] & (view.node >= 0)
+    return infos[view.pods.info] & view.placed_before()
 
 
 def _change(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:

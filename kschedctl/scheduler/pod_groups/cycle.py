@@ -6,7 +6,7 @@ decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -226,6 +226,12 @@ class PodGroupCycle:
         if trial is view:
             view.forget(position)
         return _refused(position, outcome), view
+
+
+def refused_as_several(infos: Iterable[PodInfo]) -> GroupResult | None:
+    """What becomes of a group whose members, in order, are not all of one scheduler; None for others."""
+    names = dict.fromkeys(info.spec.scheduler_name for info in infos)
+    return GroupResult(Status(Code.ERROR, (SEVERAL_SCHEDULERS.format(*names),))) if len(names) > 1 else None
 
 
 def _mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:

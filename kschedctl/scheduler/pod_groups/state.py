@@ -5,13 +5,13 @@ Upstream: pkg/scheduler/backend/cache/podgroupstate.go (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.api_versions import first_minor
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -43,14 +43,32 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
 
 
 def state_of(view: Fork, key: GroupKey) -> PodGroupState:
-    """As things are now. Pods without a node that no profile serves are not known to the scheduler."""
+    """As things are now. Pods without a node that no profile serves are not known to the scheduler.
+
+    Pods that are taken from their nodes to see whether a group that preempts fits then count as if they were there:
+    upstream's selectVictimsOnDomain takes them out of NodeInfos alone.
+    """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     scheduled = has_node(view, positions)
+    if view.group_since is not None:
+        scheduled |= view.placed_before()[positions]
     waiting = positions[~scheduled]
     served = [view.pods.infos[number].spec.scheduler_name in view.settings.served for number in view.pods.info[waiting]]
     return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
+
+
+def completing(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | None:
+    """Of the pods of a gang, in the order in which they came, the one with which it was complete, None where none was.
+
+    Those before it were kept out of the queue by GangScheduling, so that it entered the active queue first.
+    """
+    group = find_pod_group(view, key)
+    gang = group.spec.scheduling_policy.gang if group else None
+    if gang is None or not 0 < gang.min_count <= len(came):
+        return None
+    return Position(came[gang.min_count - 1])
 
 
 def has_node(view: Fork, positions: Rows) -> Bools:

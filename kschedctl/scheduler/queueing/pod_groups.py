@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.framework import Code, Status
+from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.permit import run_permit
-from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS, GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
 from kschedctl.scheduler.pod_groups.of_members import preempting_as
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups, state_of
@@ -59,21 +59,31 @@ class QueuedPodGroups:
         assert key is not None
         queued = sorted(_taken(loop, key, popped), key=lambda pod: (-pod.priority, pod.initial_attempt))
         record = CycleRecord(popped.position)
+        refused = refused_as_several(loop.info(pod.position) for pod in queued)
+        if refused is None:
+            queued = [pod for pod in queued if not _skipped(loop, pod)]
         if queued:
             attempt = _Attempt(loop, key, queued, record)
-            attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            if refused is None:
+                attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            else:
+                attempt.submit(refused, told=False)
         return record
 
 
 def _taken(loop: SchedulingLoop, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """The pods of the group that can be tried now; those that are leaving are not."""
+    """The pods of the group that the queue gives away."""
     waiting = [Position(position) for position in state_of(loop.view, key).unscheduled.tolist()]
     others = (loop.queue.pop_specific(position) for position in waiting if position != popped.position)
-    for pod in (popped, *others):
-        if pod is not None and loop.info(pod.position).terminating:
-            loop.queue.done(pod.position)
-        elif pod is not None:
-            yield pod
+    return (pod for pod in (popped, *others) if pod is not None)
+
+
+def _skipped(loop: SchedulingLoop, pod: QueuedPod) -> bool:
+    """A pod that is being deleted is not tried, and does not come back."""
+    if loop.info(pod.position).terminating:
+        loop.queue.done(pod.position)
+        return True
+    return False
 
 
 class _Attempt:
@@ -83,11 +93,9 @@ class _Attempt:
         self.loop, self.key, self.queued, self.record = loop, key, queued, record
         self.order = [pod.position for pod in queued]
 
-    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResult | None:
-        """What trying them comes to; None where they are not tried, as they are of several schedulers."""
+    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResult:
+        """What trying them comes to."""
         framework = self._framework()
-        if framework is None:
-            return None
         infos = {position: self.loop.info(position) for position in self.order}
         sampling = self.loop.pods.sampling
         cycle = PodGroupCycle(framework, self.loop.view, self.key, self.order, infos, topology_aware, sampling=sampling)
@@ -96,14 +104,12 @@ class _Attempt:
             return preempt_for_group(cycle, result)
         return result
 
-    def submit(self, result: GroupResult | None) -> None:
-        """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile."""
-        if result is None:
-            names = dict.fromkeys(self.loop.info(position).spec.scheduler_name for position in self.order)
-            result = GroupResult(Status(Code.ERROR, (SEVERAL_SCHEDULERS.format(*names),)))
-            condition = None
-        else:
-            condition = written_condition(result, find_pod_group(self.loop.view, self.key))
+    def submit(self, result: GroupResult, *, told: bool = True) -> None:
+        """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile.
+
+        ``told``: what came of it is written into the status of the group.
+        """
+        condition = written_condition(result, find_pod_group(self.loop.view, self.key)) if told else None
         self.record.group = GroupRecord(self.key, tuple(self.order), result, condition)
         self._evict(result)
         bound, failed = bound_members(result), failed_members(result, self.order, self.loop.view)
@@ -119,15 +125,15 @@ class _Attempt:
         found = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
         self.loop.fail(pod, found, self.record)
 
-    def _framework(self) -> Framework | None:
+    def _framework(self) -> Framework:
         """The profile of all of them."""
-        names = {self.loop.info(position).spec.scheduler_name for position in self.order}
-        return self.loop.framework(self.order[0]) if len(names) == 1 else None
+        framework = self.loop.framework(self.order[0])
+        assert framework is not None
+        return framework
 
     def _wait_for_others(self, position: Position) -> None:
         """A pod that Permit lets wait has those tried again that have no node."""
         framework, view = self._framework(), self.loop.view
-        assert framework is not None
         permit = run_permit(framework, self.loop.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
             self.loop.queue.activate(map(Position, state_of(view, self.key).unscheduled.tolist()))

@@ -19,7 +19,7 @@ from kschedctl.scheduler.permit import run_permit
 from kschedctl.scheduler.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.pod_groups.preemption import group_priority, preempt_for_group
-from kschedctl.scheduler.pod_groups.state import find_pod_group, placed_in_groups
+from kschedctl.scheduler.pod_groups.state import completing, find_pod_group, placed_in_groups
 from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.reserve import NOTHING_ASKED, uses_claims
@@ -195,13 +195,11 @@ class Gangs:
 
         Among equals the one first with which the group was complete: those before it were kept out of the queue.
         """
-        if isinstance(key, GangKey) or not self.gated or (group := find_pod_group(self.view, key)) is None:
+        if isinstance(key, GangKey) or not self.gated:
             return list(members)
-        came, gang = self.view.pods.by_group[key], group.spec.scheduling_policy.gang
-        if gang is None or not 0 < gang.min_count <= len(came):
-            return list(members)
-        last, priority = int(came[gang.min_count - 1]), self.view.pods.priority[self.view.pods.info]
-        return sorted(members, key=lambda each: (-int(priority[each]), each != last))
+        last = completing(self.view, key, self.view.pods.by_group[key].tolist())
+        priority = self.view.pods.priority[self.view.pods.info]
+        return list(members) if last is None else sorted(members, key=lambda each: (-int(priority[each]), each != last))
 
     def _info(self, position: Position) -> PodInfo:
         info = self.placements.arriving(position)
@@ -217,7 +215,8 @@ class Gangs:
             if group is None or group.spec.scheduling_constraints is not None:
                 return True
         numbers = {int(self.view.pods.info[position]) for position in members}
-        return any(uses_claims(self.view.pods.infos[number], self.view) for number in numbers)
+        infos = [self.view.pods.infos[number] for number in numbers]
+        return any(_has_pod_affinity(info) or uses_claims(info, self.view) for info in infos)
 
     def _one_by_one(self, framework: Framework, members: Sequence[Position], all_of_them: bool) -> GangAttempt:
         """Bind what fits; when no member's Permit succeeds, or some do not fit, nothing. Raises PluginError."""
@@ -267,6 +266,12 @@ class Gangs:
         for position, member in placed.items():
             self._bind(position, member.row, NOTHING_ASKED)
         return _bound(members, placed)
+
+
+def _has_pod_affinity(info: PodInfo) -> bool:
+    """Upstream does not see all terms of members that it has just assumed: see TopologyCounts.as_listed."""
+    affinity = info.spec.affinity
+    return affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
 
 
 def _bound(members: Sequence[Position], placed: Mapping[Position, PlacedMember]) -> GangAttempt:

@@ -12,10 +12,17 @@ from kschedctl.api.objects import Pod, PodGroup
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
-from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
+from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
 from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.pod_groups.state import PodGroupState, find_pod_group, placed_in_groups, state_of
+from kschedctl.scheduler.pod_groups.state import (
+    NO_MEMBERS,
+    PodGroupState,
+    completing,
+    find_pod_group,
+    placed_in_groups,
+    state_of,
+)
 from kschedctl.scheduler.pod_groups.submission import MemberFailure, failed_members
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -42,9 +49,11 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
     view = scheduler.view
     infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
-    members = _members(framework, view, infos)
+    members = _members(framework, view, infos, _last_to_come(scheduler, key))
     if not members.tried:
         return _report(view, key, members, None)
+    if refused := refused_as_several(infos[position] for position in members.tried):
+        return _report(view, key, members, refused)
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
@@ -65,10 +74,21 @@ def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
     return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
 
 
-def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo]) -> _Members:
-    """By priority, then by age; pods that leave are not tried."""
+def _members(framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None) -> _Members:
+    """By priority, then by age, but first the one that came ``last`` to make a gang; pods that leave are not tried."""
     gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
-    return _Members(by_age(infos, (each for each in infos if each not in gated and not infos[each].terminating)), gated)
+    tried = by_age(infos, (each for each in infos if each not in gated and not infos[each].terminating))
+    return _Members(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
+
+
+def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
+    """The pod that completed a gang: those before it were kept out of the queue."""
+    if not scheduler.gates.enabled("GangScheduling"):
+        return None
+    pods = scheduler.view.pods
+    came = pods.by_group.get(key, NO_MEMBERS).tolist()
+    came.sort(key=lambda position: pods.objects[position].metadata.creation_timestamp or "")
+    return completing(scheduler.view, key, came)
 
 
 def by_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:

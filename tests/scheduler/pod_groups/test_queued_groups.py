@@ -101,6 +101,60 @@ def test_groups_of_several_schedulers_are_refused() -> None:
     assert "should have the same .spec.schedulerName set" in cycle["failed"]["a/g-0"]["message"]
 
 
+def test_a_member_that_is_being_deleted_counts_among_the_schedulers() -> None:
+    """Upstream's frameworkForPodGroup comes before skipPodGroupPodSchedule: all are refused, and all come back."""
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
+    version = "kubescheduler.config.k8s.io/v1"
+    config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+    for name, bound in (("other", []), ("default-scheduler", ["a/g-0", "a/g-1"])):
+        leaving = pod("g-2", "g", schedulerName=name)
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        objects = [node("n"), gang("g", 2), pod("g-0", "g"), pod("g-1", "g"), leaving]
+        found = run_queue(type(cluster([])).from_objects(objects, config=config, feature_gates=GATES)).to_dict()
+        (cycle,) = found["cycles"]
+        assert sorted(cycle.get("bound", ())) == bound
+        assert sorted(found["queueAfter"]) == ([] if bound else ["a/g-0", "a/g-1", "a/g-2"])
+
+
+def test_members_whose_room_a_group_takes_count_for_its_quorum() -> None:
+    """selectVictimsOnDomain takes victims out of NodeInfos alone, and Permit counts by the state of the group.
+
+    Three are wanted: g-0, which runs, and the two that wait for its room, since g-0 comes after its own group.
+    """
+    gates = {**GATES, "WorkloadAwarePreemption": True}
+    running, waiting = pod("g-0", "g", 3, -1, bound="n"), [pod(f"g-{i}", "g", 2, 10) for i in (1, 2)]
+    for count, victims in ((3, ["a/g-0"]), (4, [])):
+        gated = [pod("g-3", "g", 4, 10)] if count == 4 else []  # which fits beside nobody
+        objects = [node("n"), gang("g", count, priority=10), running, *waiting, *gated]
+        (cycle,) = run_queue(cluster(objects, gates)).to_dict()["cycles"]
+        assert (cycle.get("victims", []), cycle.get("waitingOnPreemption", False)) == (victims, bool(victims))
+
+
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c", "namespace": "a", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+    "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "v", "resources": {"requests": {"storage": "1Gi"}}},
+    "status": {"phase": "Bound"},
+}
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolume",
+    "metadata": {"name": "v"},
+    "spec": {"capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": "h"}},
+}
+
+
+@pytest.mark.parametrize(("grouped", "bound"), [(True, ["a/g-0", "a/g-1"]), (False, ["a/g-0"])])
+def test_of_members_just_assumed_upstream_does_not_see_the_claims(grouped: bool, bound: list[str]) -> None:
+    """usedPVCSet of the snapshot is made before the cycle: UpdateSnapshot in pkg/scheduler/backend/cache/cache.go."""
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    members = [pod(f"g-{i}", "g" if grouped else "", volumes=volumes) for i in range(2)]
+    group = {**gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
+    cycles = run_queue(cluster([node("n"), CLAIM, VOLUME, group, *members])).to_dict()["cycles"]
+    assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
+
+
 def test_a_group_without_pods_is_nothing_to_try() -> None:
     found = run_queue(cluster([node("n"), gang("empty", 2), pod("alone")])).to_dict()
     assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/alone": "n"}]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.studies.explain import explain
 
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}
 TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}
@@ -110,6 +111,20 @@ def test_members_of_several_schedulers_are_refused() -> None:
     outcomes = simulation.run(range(2))
     wanted = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "other" and'
     assert all(o.verdict == "Error" and o.message.startswith(wanted) for o in outcomes)
+    report = explain(simulation.view.cluster, "a/g-0")
+    assert (report.verdict, (report.message or "").startswith(wanted)) == ("Error", True)
+
+
+def test_members_do_not_see_each_others_anti_affinity() -> None:
+    """g-1 completes the gang and comes first; g-0 then comes beside it, as in the cycle of the group."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "b"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    shunned = pod("g-0", "g")
+    shunned["metadata"]["labels"] = {"app": "b"}
+    members = [shunned, pod("g-1", "g", affinity=apart)]
+    objects = [node("n", **{"kubernetes.io/hostname": "n"}), gang("g", 2), *members]
+    assert {o.verdict for o in simulate(objects)[1]} == {"Scheduled"}
+    assert {explain(cluster(objects), f"a/g-{i}").verdict for i in range(2)} == {"Schedulable"}
 
 
 def test_gangs_wait_for_their_pods_and_pods_for_their_gang() -> None:
