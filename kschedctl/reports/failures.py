@@ -8,7 +8,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
-from kschedctl.reports.simulation import Spread, UnplacedPods
+from kschedctl.reports.simulation import PodCount, Spread, UnplacedPods
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -20,7 +20,8 @@ class Failure(Document, frozen=True):
     them. Of several runs, in which pods come back in different orders, this is the worst, and ``over_runs`` the least
     and the most unplaced and evicted; ``unplaced_over_runs``: workload -> the least and the most of its pods without a
     node in these orders; ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere
-    even where nobody else came back.
+    even where nobody else came back. ``zones``: the pods of each; ``nodes_changed``: of the nodes where their
+    number is another one after it, the lost ones among them; both of the worst loss alone.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Failure(Document, frozen=True):
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
+    zones: tuple[PodCount, ...] = ()
+    nodes_changed: tuple[PodCount, ...] = ()
 
     @property
     def safe(self) -> bool:

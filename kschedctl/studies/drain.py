@@ -122,7 +122,7 @@ def drain_once(scene: CordonedNodes, seed: int, progress: Progress = UNSEEN) -> 
         staying=draining.staying,
         untried=len(draining.evictable) - len(blocked),
         headroom=headroom(simulation.view, before),
-        **pod_counts(simulation.view, before),
+        **pod_counts(simulation.view, before, simulation.view.requested),
         **left_out(simulation.scheduler),
         **searched(scene.sampling, len(simulation.view.nodes), seed),
         **said(of_simulation(simulation, *draining.leans)),

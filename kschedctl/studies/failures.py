@@ -30,7 +30,7 @@ from kschedctl.studies.edits.node_edits import by_group, zone_of
 from kschedctl.studies.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs
 from kschedctl.studies.over_runs import over_runs
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers, run_all
-from kschedctl.studies.placements import pending_groups
+from kschedctl.studies.placements import pending_groups, pod_counts
 from kschedctl.studies.settling import run_on, victims
 from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
@@ -90,7 +90,8 @@ def failures(
     trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
     results = run_all(lose, scene, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.found[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
-    worst = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
+    ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
+    worst = [*ranked[:1], *(changed(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
     lost = {name for loss in what for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -140,6 +141,8 @@ def lose(scene: Scene, loss: Loss) -> Failure:
     outcomes = run_on(simulation, displaced)
     if simulation.interrupted:
         raise KeyboardInterrupt
+    after = np.zeros_like(view.requested)
+    after[~gone] = simulation.view.requested
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
@@ -149,6 +152,7 @@ def lose(scene: Scene, loss: Loss) -> Failure:
         lost=int((there & bare).sum()),
         reasons=pending_groups(simulation, outcomes, {}),
         in_no_order={} if emptied is None else in_no_order(Simulation(scene.scheduler, emptied), outcomes),
+        **pod_counts(view, view.requested, after),
         unknown=of_simulation(simulation),
     )
 

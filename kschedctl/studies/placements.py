@@ -170,10 +170,10 @@ def headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[H
     return tuple(sorted(found, key=lambda resource: resource.resource == PODS))
 
 
-def pod_counts(view: Fork, before: Amounts) -> dict[str, Any]:
-    """``zones`` and ``nodes_changed`` of a report: the pods of places ``before`` (N, R) and now."""
+def pod_counts(view: Fork, before: Amounts, after: Amounts) -> dict[str, Any]:
+    """``zones`` and ``nodes_changed`` of a report: the pods of places by what is requested, (N, R) each."""
     column = view.resources[PODS]
-    then, now = before[:, column], view.requested[:, column]
+    then, now = before[:, column], after[:, column]
     zones = view.nodes.label(ZONE)
     known = zones.codes >= 0
     per_zone = (

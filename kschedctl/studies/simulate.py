@@ -108,7 +108,7 @@ def run_scene(
         retried=retried,
         evicted=evictions(simulation, outcomes),
         headroom=headroom(view, before),
-        **pod_counts(view, before),
+        **pod_counts(view, before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=waiting_at_permit(simulation, placed.values()),

@@ -11,7 +11,7 @@ from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.reports.simulation import Spread
+from kschedctl.reports.simulation import PodCount, Spread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.edits.cluster_edits import returns
@@ -37,6 +37,14 @@ def test_one_that_cannot_with_the_worst_first() -> None:
     assert not report.safe
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
     assert "2 Insufficient cpu" in report.failures[0].reasons[0].message
+
+
+def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
+    """Of ten pods four are on n0 in zone a; the other two nodes had three each and have room for one more."""
+    worst, *others = failures(Cluster.from_objects(zones(10))).failures
+    assert worst.zones == (PodCount("a", 4, 0), PodCount("b", 3, 4), PodCount("c", 3, 4))
+    assert set(worst.nodes_changed) == {PodCount("n0", 4, 0), PodCount("n1", 3, 4), PodCount("n2", 3, 4)}
+    assert not any(other.zones or other.nodes_changed for other in others)
 
 
 def test_daemons_and_bare_pods() -> None:

@@ -19,7 +19,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.pages.extenders import extended_lines
 from kschedctl.render.pages.over_runs import order_section, spread_text
-from kschedctl.render.pages.plotted.places import losses_plot
+from kschedctl.render.pages.plotted.places import before_and_after, losses_plot
 from kschedctl.render.pages.sections import (
     REPLAYED,
     left_out_lines,
@@ -55,6 +55,7 @@ def failures_page(report: Failures, style: Style) -> Page:
         *search_lines(report.search_start),
         *_ranking(report, style),
         *(below(f"The worst: {worst.name}", reasons) if worst and reasons else ()),
+        *(before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}") if worst else ()),
         *(order_section(report.runs, worst.unplaced_over_runs, worst.in_no_order) if worst else ()),
         *next_section(style, REPLAYED),
     )

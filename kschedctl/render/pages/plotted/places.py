@@ -15,20 +15,20 @@ from kschedctl.reports.whatif import PodChange
 PODS = "pods"
 
 
-def before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount]) -> Page:
-    """Every zone, and the nodes of which the number of pods changes most."""
+def before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
+    """Every zone, and the nodes of which the number of pods changes most; ``what`` they are before and after."""
     changed = sorted(nodes, key=lambda each: (-abs(each.after - each.before), each.place))
-    plots = (*zones_plot(zones), *_counts("node", changed))
-    return section("Pods before and after", *plots) if plots else ()
+    plots = (*zones_plot(zones, what), *_counts("node", changed, what))
+    return section(f"Pods before and after{what}", *plots) if plots else ()
 
 
-def zones_plot(zones: Sequence[PodCount]) -> tuple[Plot, ...]:
-    return _counts("zone", zones)
+def zones_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
+    return _counts("zone", zones, what)
 
 
-def _counts(unit: str, counts: Sequence[PodCount]) -> tuple[Plot, ...]:
+def _counts(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
     amounts = {each.place: {"before": each.before, "after": each.after} for each in counts[:MOST_PLACES]}
-    return bars(f"Pods by {unit}, before and after", (unit, PODS), amounts, len(counts))
+    return bars(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
 
 
 def moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
