@@ -128,7 +128,7 @@ class WakingChange(Document, frozen=True):
 
 
 class PodBetween(Document, frozen=True):
-    """A pod that was pending at both moments.
+    """A pod that was pending at the first moment, and at the second one unless it ``ended``: what became of it then.
 
     ``woken_by``: each change that would have woken it by itself. ``fits``: the nodes that it fits on at the second
     moment. ``missed``: it fits there, and nothing woke it: it waits for the flush of the unschedulable pods.
@@ -141,6 +141,7 @@ class PodBetween(Document, frozen=True):
     not_woken_by: int = 0
     fits: tuple[str, ...] = ()
     missed: bool = False
+    ended: str = ""
 
 
 class WakesBetween(Document, frozen=True):

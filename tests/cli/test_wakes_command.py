@@ -9,7 +9,9 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
+from kschedctl.cluster import Cluster, Picture
 from kschedctl.reports.schema import DOCUMENTS, schema_of
+from kschedctl.sources.archive.file import write_archive
 
 DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
 """Kind -> the name of its schema."""
@@ -76,6 +78,42 @@ def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     assert "Node n1 changed woke it; at the second moment it fits on n1" in out
     assert document(run("wakes", "waits", "--between", before, after, "-o", "json").out, "WakesBetween")["changes"] == 1
     assert run("wakes", "--between", before, before).out.startswith("1 pod waited in both, none was missed")
+
+
+def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
+    before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
+    placed = pod("runs", "1", nodeName="n1")
+    for file, objects in ((before, (pod("waits", "3", uid="1"), placed)), (after, (placed, pod("new", "1")))):
+        assert run("snapshot", "save", "-f", write(node("n1", "2"), *objects), "-o", file, "-q").code == 0
+    code, out, _ = run("wakes", "waits", "--between", before, after)
+    assert (code, out.splitlines()[0]) == (0, "No pod waited in both")
+    assert "is gone at the second moment; nothing woke it that both moments show" in out
+    only = "only pods that wait can be woken"
+    assert run("wakes", "runs", "--between", before, after).err == (
+        f'error: pod "default/runs" is not pending in {before} ({only})\n'
+    )
+    assert run("wakes", "new", "--between", before, after).err == f'error: {before}: pod "default/new" not found\n'
+
+
+def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
+    files = []
+    for hour in (1, 2):
+        read_at = f"2026-01-01T0{hour}:00:00+00:00"
+        picture = Picture("https://example.com", read_at=read_at)
+        files.append(str(tmp_path / f"{hour}.ksnap"))
+        write_archive(Cluster(picture=picture), files[-1])
+    assert run("wakes", "-A", "--between", *files).code == 0
+    code, _, err = run("wakes", "-A", "--between", *reversed(files))
+    assert code == 2
+    assert err == (
+        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, {files[0]} before (name the earlier one first)\n"
+    )
+
+
+def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
+    """The flush of the unschedulable pods is an event for which no gating plugin asks."""
+    assert run("wakes", "gated", "-f", cluster).out.splitlines()[-1].startswith("else it is not tried at all")
+    assert run("wakes", "waits", "-f", cluster).out.splitlines()[-1].startswith("else it is tried again after five")
 
 
 @pytest.mark.parametrize(

@@ -182,3 +182,39 @@ def test_a_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: boo
     found = kschedctl.wakes(cluster, "d/p", {"action": "Update", "old": before, "new": after})
     assert found.moved is moved
     assert bool(found.events) is (old != {"gpu": None})
+
+
+def test_what_became_of_pods_that_no_longer_wait() -> None:
+    """They are told where they are asked for; their own binding, or end, is nothing that woke them."""
+    old = [pod("bound"), pod("gone"), pod("left"), pod("done"), pod("waits")]
+    leaving = pod("left")
+    leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    before = scheduler(node("n1"), *old)
+    done = {**pod("done"), "status": {"phase": "Failed"}}
+    after = scheduler(node("n1", "4"), pod("bound", nodeName="n1"), leaving, done, pod("waits"))
+    keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
+    assert [each.pod for each in wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
+    found = wakes_between(before, after, keys, ("a", "b"), ended=True)
+    assert {each.pod: each.ended for each in found.pods} == {
+        "d/bound": "is on n1",
+        "d/gone": "is gone",
+        "d/left": "is being deleted",
+        "d/done": "has finished",
+        "d/waits": "",
+    }
+    for each in found.pods:
+        assert [change.change for change in each.woken_by] == ["Node n1 changed"]
+        assert not each.missed
+
+
+def test_what_one_moment_does_not_know_of_is_no_change() -> None:
+    """Claims that were not read at the first moment need not have come since."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    objects = [node("n1"), pod("p", volumes=volumes)]
+    after = scheduler(*objects, claim)
+    unread = Scheduler(kschedctl.Cluster.from_objects(objects, assume_complete=False))
+    assert wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
+    for moments in ((unread, after), (after, unread)):
+        report = wakes_between(*moments, None, ("a", "b"))
+        assert (report.changes, report.undecided) == (0, True)

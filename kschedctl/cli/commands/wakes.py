@@ -23,6 +23,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.files import shown
 from kschedctl.sources.read import read_documents
 from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.waking.between import wakes_between
 from kschedctl.studies.waking.changes import changes_of
 from kschedctl.studies.waking.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
@@ -104,15 +105,29 @@ def _of_event(inquiry: Inquiry, asked: Sequence[StandIn] | None, scope: Scope, f
 
 def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
     before, after = (Scheduler(load(replace(source, snapshot=[file]))) for file in files)
-    report = wakes_between(before, after, _keys(before, scope, words), files)
+    if (moments := _moments(before, after)) and moments[0] > moments[1]:
+        raise UsageError(f"{files[0]} was read at {moments[0]}, {files[1]} before", hint="name the earlier one first")
+    report = wakes_between(before, after, _keys(before, scope, words, files[0]), files, ended=bool(words))
     missed = any(pod.missed for pod in report.pods)
     return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
 
 
-def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...]) -> frozenset[str]:
-    """The pods that are meant, by their keys. Raises UsageError for one that the first snapshot does not have."""
+def _moments(*several: Scheduler) -> list[str]:
+    """When the live clusters were read; empty where that is not known of some."""
+    pictures = [each.cluster.picture for each in several]
+    return [picture.read_at for picture in pictures if picture and picture.read_at] if all(pictures) else []
+
+
+def _keys(before: Scheduler, scope: Scope, words: tuple[str, ...], file: str) -> frozenset[str]:
+    """The pods that are meant, by their keys. Raises UsageError for one that does not wait in the first snapshot."""
     inquiry = Inquiry(before.cluster)
     if not words:
         return frozenset(pod.key for pod in found_pods.pending(before.cluster, scope))
-    named = subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)
-    return frozenset(each.pod.key for each in named)
+    try:
+        named = [each.pod for each in subjects.named(inquiry, words, scope, scope.namespace or DEFAULT_NAMESPACE)]
+    except UsageError as error:
+        raise UsageError(error.what, where=error.where or file, hint=error.hint) from None
+    for pod in named:
+        if not is_waiting(pod):
+            raise UsageError(f'pod "{pod.key}" is not pending in {file}', hint="only pods that wait can be woken")
+    return frozenset(pod.key for pod in named)

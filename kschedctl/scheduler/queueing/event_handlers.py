@@ -209,8 +209,9 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
 
 
 def _scaled_down(change: ChangedObject, options: Options) -> bool:
-    """Whether some request became smaller or went away."""
-    old, new = (pod_requests(pod, options._replace(pod_level=True)) for pod in (change.old, change.new))
+    """Whether some request became smaller or went away; what its devices give counts as none."""
+    options = options._replace(pod_level=True, dra_node_allocatable=False)
+    old, new = (pod_requests(pod, options) for pod in (change.old, change.new))
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
 
 

@@ -16,6 +16,7 @@ from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import POD, ChangedObject, QueueingHint
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
+from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import changes_between, told
 from kschedctl.studies.waking.many import refused_pods
@@ -46,18 +47,22 @@ def wakes_between(
     keys: Collection[str] | None,
     names: tuple[str, str],
     enough: int | None = None,
+    *,
+    ended: bool = False,
 ) -> WakesBetween:
-    """Of these pods (``namespace/name``), or of all that were pending at both moments.
+    """Of these pods (``namespace/name``), or of all, that were pending at both moments.
 
-    ``enough``: of a pod that so many changes woke no more are looked for. A pod was tried at the first moment. In which
-    order changes came is not known: each is judged by itself, with the claims and classes as they are in the end.
+    ``enough``: of a pod that so many changes woke no more are looked for; ``ended``: those are told too that no longer
+    wait at the second moment. A pod was tried at the first moment. In which order changes came is not known: each is
+    judged by itself, with the claims and classes as they are in the end.
     """
     moments = Moments.of(before, after)
-    waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys)]
+    waiting = [pod for pod in before.cluster.unbound_pods() if _is_asked(pod, moments, keys, ended=ended)]
     groups = list(refused_pods(before, waiting))
-    found = [each for refused, alike in groups for each in _pods(refused, alike, moments, enough)]
-    found.sort(key=lambda pod: not pod.missed)
+    told = [each for refused, alike in groups for each in _pods(refused, alike, moments, enough)]
+    found = sorted((each for each, _ in told), key=lambda pod: not pod.missed)
     leans = [leaning(before, refused) for refused, _ in groups]
+    leans += [leaning(after, tried) for tried in {id(tried): tried for _, tried in told if tried}.values()]
     unknown = together(each["unknown"] for each in leans)
     return WakesBetween(
         before=names[0],
@@ -72,32 +77,53 @@ def wakes_between(
     )
 
 
-def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None) -> bool:
-    """Whether it is meant, waits, and is served by the scheduler, at both moments."""
-    now = moments.after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    if now is None or not same_pod(now, pod) or now.spec.node_name or pod.terminated or now.terminated:
-        return False
-    served = moments.before.configuration.profiles
-    wanted = keys is None or pod.key in keys
-    return wanted and moments.before.view.stored(pod).spec.scheduler_name in served
+def _is_asked(pod: Pod, moments: Moments, keys: Collection[str] | None, *, ended: bool) -> bool:
+    """Whether it is meant, waits for a node, and is served by the scheduler."""
+    served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
+    waits = is_waiting(pod) and (ended or not _ended(pod, moments.after))
+    return served and waits and (keys is None or pod.key in keys)
 
 
-def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[PodBetween]:
-    """Pods that are alike; those that changed themselves are told apart."""
+def _now(pod: Pod, after: Scheduler) -> Pod | None:
+    """The pod at the second moment, where it is still there."""
+    now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    return now if now is not None and same_pod(now, pod) else None
+
+
+def _ended(pod: Pod, after: Scheduler) -> str:
+    """What became of a pod that no longer waits at the second moment; empty for one that does."""
+    now = _now(pod, after)
+    if now is None:
+        return "is gone"
+    if now.terminated:
+        return "has finished"
+    if now.spec.node_name:
+        return f"is on {now.spec.node_name}"
+    return "is being deleted" if not is_waiting(now) else ""
+
+
+Told = tuple[PodBetween, Refused | None]
+"""What is told of a pod, and the attempt at it at the second moment, where it still waits then."""
+
+
+def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[Told]:
+    """Pods that are alike; those that changed themselves, or do not wait to the end, are told apart."""
     changed = {(each.old or each.new).key for each in moments.heard if each.kind == POD}
     shared = None
     for pod in alike:
-        if pod.key in changed:
+        if pod.key in changed or _ended(pod, moments.after):
             yield _pod(try_once(moments.before, moments.before.view.stored(pod)), pod, moments, enough)
         else:
             shared = shared or _pod(refused, pod, moments, enough)
-            yield replace(shared, pod=pod.key)
+            yield replace(shared[0], pod=pod.key), shared[1]
 
 
-def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> PodBetween:
+def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> Told:
     woken_by: list[WakingChange] = []
     others = 0
-    for change in moments.heard if refused.queue == UNSCHEDULABLE else ():
+    ended = _ended(pod, moments.after)
+    heard = [change for change in moments.heard if not (ended and _is_of(change, pod))]
+    for change in heard if refused.queue == UNSCHEDULABLE else ():
         if len(woken_by) == enough:
             break
         occurrences = concerning(moments.before, refused.info, change)
@@ -105,17 +131,23 @@ def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> Po
         if queue != UNSCHEDULABLE:
             woken_by.append(_waking(change, occurrences, [each.hints for each in events]))
         others += queue == UNSCHEDULABLE
-    gate, fits = _in_the_end(pod, moments.after)
-    missed = bool(fits) and refused.queue == UNSCHEDULABLE and not woken_by
-    return PodBetween(
+    then = Then.of(pod, ended, moments.after)
+    told = PodBetween(
         pod=pod.key,
-        headline=_headline(refused, woken_by, _where(gate, fits), bool(fits), len(moments.heard)),
+        headline=_headline(refused, woken_by, then, len(heard)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
         not_woken_by=others,
-        fits=fits,
-        missed=missed,
+        fits=then.fits,
+        missed=bool(then.fits) and refused.queue == UNSCHEDULABLE and not woken_by,
+        ended=ended,
     )
+    return told, then.tried
+
+
+def _is_of(change: ChangedObject, pod: Pod) -> bool:
+    """Whether it is the end of the pod's own waiting."""
+    return change.kind == POD and same_pod(change.object, pod)
 
 
 def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Sequence[dict[str, str]]) -> WakingChange:
@@ -123,31 +155,43 @@ def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Seq
     return WakingChange(told(change), tuple(each.event.label for each in occurrences), tuple(queued))
 
 
-def _in_the_end(pod: Pod, after: Scheduler) -> tuple[str, tuple[str, ...]]:
-    """The plugin that holds the pod back at the second moment, empty for none, and the nodes that it fits on."""
-    now = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
-    assert now is not None
-    tried, names = try_once(after, after.view.stored(now)), after.view.nodes.names
-    cycle = tried.attempt.cycle
-    fits = tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
-    return tried.attempt.gating_plugin, fits
+class Then(NamedTuple):
+    """A pod at the second moment: what became of it, or the attempt at it and the nodes that it fits on."""
+
+    ended: str
+    tried: Refused | None = None
+    fits: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, pod: Pod, ended: str, after: Scheduler) -> Then:
+        now = None if ended else _now(pod, after)
+        if now is None:
+            return cls(ended)
+        tried, names = try_once(after, after.view.stored(now)), after.view.nodes.names
+        cycle = tried.attempt.cycle
+        fits = tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
+        return cls(ended, tried, fits)
+
+    @property
+    def words(self) -> str:
+        if self.tried is None:
+            return self.ended
+        if self.tried.attempt.gating_plugin:
+            return f"is held back by {self.tried.attempt.gating_plugin}"
+        more = f" and {len(self.fits) - FITS_TOLD:,} more" if len(self.fits) > FITS_TOLD else ""
+        return f"fits on {listed(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
 
 
-def _where(gate: str, fits: Sequence[str]) -> str:
-    """What would become of the pod at the second moment."""
-    if gate:
-        return f"is held back by {gate}"
-    more = f" and {len(fits) - FITS_TOLD:,} more" if len(fits) > FITS_TOLD else ""
-    return f"fits on {listed(fits[:FITS_TOLD], 'or')}{more}" if fits else "fits nowhere"
-
-
-def _headline(refused: Refused, woken_by: Sequence[WakingChange], where: str, fits: bool, heard: int) -> str:
+def _headline(refused: Refused, woken_by: Sequence[WakingChange], then: Then, heard: int) -> str:
     if refused.queue == NONE:
-        return "fitted at the first moment: nothing had to wake it"
+        end = f"; at the second it {then.words}" if then.ended else ""
+        return f"fitted at the first moment: nothing had to wake it{end}"
     if refused.queue != UNSCHEDULABLE:
         return "had nobody to wait for, and is tried again after its back-off"
     if woken_by:
         number = f"{len(woken_by):,} of {heard:,} changes" if len(woken_by) > 1 else woken_by[0].change
-        return f"{number} woke it; at the second moment it {where}"
+        return f"{number} woke it; at the second moment it {then.words}"
     nothing = f"none of {heard:,} changes woke it" if heard > 1 else "nothing woke it"
-    return f"{where} at the second moment, but {nothing}" if fits else f"{nothing}, rightly: it {where}"
+    if then.ended:
+        return f"{then.words} at the second moment; {nothing} that both moments show"
+    return f"{then.words} at the second moment, but {nothing}" if then.fits else f"{nothing}, rightly: it {then.words}"

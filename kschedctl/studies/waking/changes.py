@@ -16,7 +16,9 @@ from kschedctl.scheduler.queueing.events import ChangedObject
 from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.archive_diff import differences
+from kschedctl.studies.edits.cluster_edits import with_pods
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> which sides of the object it takes."""
@@ -62,8 +64,14 @@ def changes_of(documents: Sequence[Mapping[str, Any]], view: Fork, where: str = 
 
 
 def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
-    """What lies between two moments; an object that was made anew is deleted and added."""
+    """What lies between two moments; an object that was made anew is deleted and added.
+
+    Of an object that one moment shows alone, and of which the other does not know, nothing is told.
+    """
     for found in differences(before.cluster, after.cluster):
+        unread = [each.cluster for each, side in ((before, found.old), (after, found.new)) if side is None]
+        if any(cluster.gap(found.kind, found.key[0]) for cluster in unread):
+            continue
         old = None if found.old is None else stored(found.kind, found.old, before)
         new = None if found.new is None else stored(found.kind, found.new, after)
         if found.recreated:
@@ -116,7 +124,10 @@ def stored(kind: str, found: Any, view: Fork) -> Any:
 
 
 def view_after(view: Fork, change: ChangedObject) -> Fork:
-    """The view once a change is known, but for nodes and pods."""
+    """The view once a change is known, but for nodes, and for pods that are of no group, which wait for no other."""
+    if change.kind == "Pod" and group_key(change.object) is not None:
+        changed = with_pods(view.cluster, {_name(change.object): change.new})
+        return Fork.of(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()

@@ -19,8 +19,9 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hin
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
-from kschedctl.studies.unknown import WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
+from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
 from kschedctl.studies.waking.gangs import Attempts, WithGang, with_gang
 
@@ -28,7 +29,8 @@ POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
-
+WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
+"""What of the answer about a pod that fits could be otherwise: nobody asks here which node is the best."""
 
 OPTIONS = {
     QUEUEING_HINTS: dict.fromkeys((30, 31), "the queueing hints before 1.32, an option: those of 1.32 are taken"),
@@ -99,6 +101,8 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
+    if not is_waiting(pod):
+        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler does not try it any more")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.framework_for(info, scheduler.view)
     if framework is None:
@@ -139,7 +143,7 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
 
 def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
     """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
-    affected = WHEN_SCHEDULABLE if refused.queue == NONE else WHEN_WOKEN
+    affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     fields = said(unknown_kinds(refused.unknown, affected))
     gates = scheduler.gates
     other = [of[gates.minor] for gate, of in OPTIONS.items() if gates.minor in of and gates.enabled(gate)]

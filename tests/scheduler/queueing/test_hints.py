@@ -288,6 +288,7 @@ def test_pods_that_nothing_can_wake() -> None:
         (pod(nodeName="n1"), "is not pending"),
         (pod(status={"phase": "Failed"}), "is not pending"),
         (pod(schedulerName="other"), "no profile serves"),
+        ({**pod(), "metadata": {**pod()["metadata"], "deletionTimestamp": "2024-01-01T00:00:00Z"}}, "is being deleted"),
     ):
         with pytest.raises(kschedctl.KschedctlError, match=problem):
             woken(added(NODE_FOR_IT), node(), waiting)
@@ -316,3 +317,35 @@ def test_a_claim_with_an_empty_allocation_is_allocated(status: Json, hint: str) 
     waiting = pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
     assert hints(updated(claim, {**claim, "status": status}), node(), waiting, claim, gpu) == {"DynamicResources": hint}
+
+
+def grouped(name: str) -> Json:
+    return pod(name, schedulingGroup={"podGroupName": "g"})
+
+
+@pytest.mark.parametrize(
+    ("least", "event", "after"),
+    [
+        (2, added(grouped("q")), "active"),
+        (2, added(pod("q")), "unschedulable"),
+        (3, added(grouped("q")), "unschedulable"),
+        (2, added({**grouped("q"), "metadata": {"name": "q", "namespace": "e"}}), "unschedulable"),
+    ],
+    ids=["completes it", "of no group", "one is missing still", "of another namespace"],
+)
+def test_the_pod_that_completes_a_gang_lets_the_others_in(least: int, event: Json, after: str) -> None:
+    """addPodToSchedulingQueue counts it among the group's pods before anybody hears of it (eventhandlers.go)."""
+    gang = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    group = {"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1alpha2", "spec": gang}
+    group["metadata"] = {"name": "g", "namespace": "d"}
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    found = woken(event, node(), grouped("p"), group, gates=gates)
+    assert (found["gatingPlugin"], found["before"], found["after"]) == ("GangScheduling", "unschedulable", after)
+
+
+def test_what_devices_give_a_pod_is_no_request_that_becomes_smaller() -> None:
+    """extractPodScaleDown leaves UseDRANodeAllocatableResourceClaimStatus out (framework/events.go)."""
+    given = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "1"}}]}
+    event = updated(pod("r", nodeName="n1", status=given), pod("r", nodeName="n1"))
+    found = woken(event, node(), LARGE, gates={"DRANodeAllocatableResources": True})
+    assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]

@@ -26,6 +26,7 @@ from kschedctl.reports.unknown import doubt
 from kschedctl.reports.wakes import PodBetween, RejectorReport, Wakes, WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 
 FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
+NO_FLUSH = "else it is not tried at all, however long that takes"
 CHANGES_SHOWN, SECTIONS_SHOWN = 5, 10
 WAITS = "unschedulable"
 
@@ -43,14 +44,14 @@ def wake_ups_page(report: WakeUps, style: Style) -> Page:
         *not_known_lines(report.unknown),
         *pod_group_section(report.pod_group, style),
         *(block for each in report.rejectors for block in _rejector(each)),
-        *((paragraph(Marked(FLUSH, Tone.FAINT)),) if waits else ()),
+        *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
     )
 
 
 def _rejector(found: RejectorReport) -> Page:
-    why = (paragraph(Marked(found.why, Tone.FAINT)),) if found.why else ()
+    until = paragraph(Marked(f"{found.why}, until" if found.why else "waits until", Tone.FAINT))
     told: tuple[Cell, ...] = tuple(each.words for each in found.wake_ups) or ("nothing that happens in a cluster",)
-    return section(f"{found.plugin} waits until", *why, Bullets(told))
+    return section(found.plugin, until, Bullets(told))
 
 
 def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
@@ -146,8 +147,9 @@ def between_page(report: WakesBetween, style: Style) -> Page:
         return (
             paragraph(Marked("No pod was pending in both", Tone.GOOD), f"{report.before} and {report.after}: {heard}"),
         )
-    pods = count(len(report.pods), "pod")
-    said, tone = f"{pods} waited in both, none was missed", Tone.GOOD
+    waited = [pod for pod in report.pods if not pod.ended]
+    pods = count(len(waited), "pod")
+    said, tone = f"{pods} waited in both, none was missed" if waited else "No pod waited in both", Tone.GOOD
     if missed:
         said, tone = f"{len(missed):,} of {pods} that waited in both: fit, and nothing woke them", Tone.BAD
     shown, note = first_rows(report.pods, style, ROWS_SHOWN)

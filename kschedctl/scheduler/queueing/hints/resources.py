@@ -52,7 +52,7 @@ def after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_dev
 def after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """A DeviceClass that now backs an extended resource which the pod asks for."""
     found: DeviceClass = change.new
-    requests = info.amounts(info.options._replace(use_status=False, pod_level=True))
+    requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
         if f"{DEVICE_CLASS_PREFIX}{found.metadata.name}" in requests:
             return True

@@ -10,7 +10,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.pod_groups.gangs import gang_pods, gang_terms
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
 from kschedctl.scheduler.queueing.hints.pod_affinity import own_terms
-from kschedctl.snapshot.pod_info import AffinityTerm
+from kschedctl.snapshot.pod_info import ALL_HOST_IPS, AffinityTerm, HostPort
 from kschedctl.studies.waking.ways.told import ADD, BY_THE_PLUGIN, DELETE, UPDATE, Told, Waiting, listed
 
 
@@ -21,9 +21,17 @@ def scheduling_gates(waiting: Waiting) -> Iterator[Told]:
 
 
 def node_ports(waiting: Waiting) -> Iterator[Told]:
-    ports = [f"{port.protocol} {port.port}" for port in waiting.info.host_ports]
+    ports = [f"{port.protocol} {_port(port)}" for port in waiting.info.host_ports]
     yield Told(POD, DELETE, f"a pod leaves a node that holds host port {listed(ports, 'or')}")
     yield Told(NODE, ADD, "a node is added")
+
+
+def _port(port: HostPort) -> str:
+    """
+    >>> _port(HostPort("0.0.0.0", "TCP", 80)), _port(HostPort("::1", "TCP", 80))
+    ('80', '80 of ::1')
+    """
+    return str(port.port) if port.ip == ALL_HOST_IPS else f"{port.port} of {port.ip}"
 
 
 def inter_pod_affinity(waiting: Waiting) -> Iterator[Told]:
