@@ -170,6 +170,10 @@ class Scope:
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
+MATRICES = 100
+"""Kinds of pods of which a file for the browser has every node."""
+
+
 @dataclass(frozen=True)
 class Output:
     """How to show the answer, and what to say besides."""
@@ -195,6 +199,11 @@ class Output:
             commands=commands,
         )
         return Answer(document, self.output.name, style, exit_code)
+
+    @property
+    def in_full(self) -> int:
+        """How many kinds of pods are explained to the single node: where somebody can look at that."""
+        return MATRICES if self.output.name == "html" else 0
 
     def _colored(self) -> bool:
         if self.color is Color.AUTO:

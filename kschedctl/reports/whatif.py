@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.simulation import Spread
 from kschedctl.reports.unknown import UnknownKind
 
@@ -81,6 +82,7 @@ class WhatIf(Document, frozen=True):
 
     ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
     change over several ``runs``, all else is of the first. ``extended``: what to know of the answers of extenders.
+    ``explained``: newly pending pods in full, in the cluster as it is in the end, where that was asked for.
     """
 
     name: str
@@ -92,6 +94,7 @@ class WhatIf(Document, frozen=True):
     compared: tuple[str, ...] = ()
     messages: tuple[MessageChange, ...] = ()
     replacement: Replacement | None = None
+    explained: tuple[ExplainedPods, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()

@@ -44,6 +44,11 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
     )
 
 
+def explained_in_full(scheduler: Scheduler, pods: Iterable[Pod], kinds: int) -> tuple[ExplainedPods, ...]:
+    """The pods to the single node, as many ``kinds`` of them at most."""
+    return _explained(explain_all(scheduler, pods, kinds))[:kinds] if kinds else ()
+
+
 def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
     """That there are no other pending pods leans on having read all pods."""
     gap = scheduler.cluster.gap("Pod")

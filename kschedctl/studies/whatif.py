@@ -26,6 +26,7 @@ from kschedctl.studies.drain import Draining
 from kschedctl.studies.edits import node_edits
 from kschedctl.studies.over_runs import over_runs, try_seeds
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.replacement import replacement
 from kschedctl.studies.scenarios import steps_on_nodes, steps_on_pods
 from kschedctl.studies.scenarios.scenario import files_of, in_step, load_scenario, no_files, verb
@@ -134,7 +135,10 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Question:
-    """A scenario for a cluster as it is, or under each of two ``settings``, with the ``files`` that it names."""
+    """A scenario for a cluster as it is, or under each of two ``settings``, with the ``files`` that it names.
+
+    ``in_full``: seed -> how many kinds of newly pending pods are explained to the single node, if any.
+    """
 
     cluster: Cluster
     scenario: parts.Scenario
@@ -143,6 +147,7 @@ class Question:
     settings: Settings = field(default_factory=dict)
     sampling: SampledFrom | None = None
     call_extender: CallExtender | None = None
+    in_full: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def of_versions(self) -> bool:
@@ -180,6 +185,7 @@ def whatif(
     runs: int = 1,
     sampling: SampledFrom | None = None,
     call_extender: CallExtender | None = None,
+    in_full: int = 0,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> WhatIf:
@@ -188,14 +194,15 @@ def whatif(
     ``under`` two settings: the difference that these make for it, and for the pending pods; of versions also that for
     messages and for pods that run. Pods that are pending and fit are scheduled before it begins. ``read`` reads the
     documents of a file that the scenario names, ``where`` is the name of the scenario's own; ``call_extender``: as for
-    simulate. Raises UsageError and InputError that name the step.
+    simulate; ``in_full``: of how many kinds of newly pending pods each node is told.
+    Raises UsageError and InputError that name the step.
     """
     if scenario is None:
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
     files, workers = files_of(scenario, read, where), those_who_may_ask(workers, call_extender)
-    question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender)
+    question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender, {seed: in_full})
     report = _over(question, seed, runs, workers, progress)
     if not question.of_versions or report.interrupted:
         return report
@@ -241,16 +248,21 @@ def _run(question: Question, seed: int, start: Settled, progress: Progress) -> R
 
 
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
-    after = run.rest
+    after, changes = run.rest, tuple(pod_changes(before, run.rest))
+    schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
+    waiting = (each.pod.rpartition("/") for each in changes if each.change == "NewlyPending")
+    pods = (pod for namespace, _, name in waiting if (pod := after.cluster.pod(namespace, name)))
+    in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
         steps=tuple(run.steps),
-        changes=tuple(pod_changes(before, after)),
+        changes=changes,
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        **left_out(*(Scheduler(each.cluster, question.call_extender) for each in (before, after))),
+        explained=explained_in_full(schedulers[1], pods, in_full),
+        **left_out(*schedulers),
         **searched(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         **said(together((before.unknown, run.unknown))),

@@ -13,6 +13,8 @@ from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 from kschedctl.render.page import Style, shown_first
 from kschedctl.render.renderers import PAGES, RENDERERS
 from kschedctl.reports.explanation import Advice, Explanation, NodeGroup, PreemptionReport, Refusal
+from kschedctl.reports.pending import ExplainedPods
+from kschedctl.reports.whatif import PodChange, WhatIf
 
 
 def text(report: object, **style: object) -> str:
@@ -54,6 +56,17 @@ def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
     narrow = section(text(UNSCHEDULABLE, width=80), "Refused nodes")
     assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
     assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (also")
+
+
+def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
+    """Three of four pods: one is explained, and the fourth has moved; ``explain`` knows nothing of what might be."""
+    waiting = [PodChange(f"a/{name}", "Pod a", "NewlyPending", "n1") for name in "xyz"]
+    changes = (*waiting, PodChange("a/w", "Pod a", "Moved", "n1", "n2"))
+    explained = (ExplainedPods(("a/x",), UNSCHEDULABLE),)
+    shown = RENDERERS["html"](WhatIf("", 0, (0, 3), changes=changes, explained=explained), Style())
+    assert isinstance(shown, str)
+    assert "for each newly pending pod</h2>" in shown
+    assert "the nodes of 2 more pods.</p>" in shown
 
 
 def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:

@@ -77,6 +77,15 @@ def test_a_failed_zone() -> None:
     assert "Insufficient cpu" in report.changes[0].message
 
 
+def test_newly_pending_pods_are_told_of_in_full_where_that_was_asked_for() -> None:
+    """r3 of n2 finds no node: what is left is full. Of the second run nothing is explained."""
+    step, objects = {"fail": {"zone": "b"}}, [*CLUSTER, replica("r3", "n2", "2")]
+    assert run(step, objects=objects).explained == ()
+    (found,) = run(step, objects=objects, in_full=9, runs=2).explained
+    assert [pod.rpartition("/")[2] for pod in found.pods] == ["r3"]
+    assert [(node.name, node.feasible) for node in found.explanation.nodes] == [("n1", False)]
+
+
 def test_drain_waits_for_budgets() -> None:
     report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, budget(0)])
     assert changes(report) == set()

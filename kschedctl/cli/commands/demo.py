@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.commands.explain import in_full, summary
+from kschedctl.cli.commands.explain import summary
 from kschedctl.cli.options import Scope, Source, View, with_options
 from kschedctl.cli.program import command_line
 from kschedctl.cli.source import load
@@ -21,7 +21,7 @@ FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
 def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
-    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True), in_full(view))
+    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
     examples = zip(report.groups, FORMS, strict=False)
     tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
     commands = {**about_pending(source, report), "": tour}

@@ -19,7 +19,7 @@ from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.sampled import Sampled
 from kschedctl.cli.option_groups.supposed import Supposed
 from kschedctl.cli.option_groups.whole_pods import remember
-from kschedctl.cli.options import DEFAULT_NAMESPACE, Output, Scope, Source, View, with_options
+from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source, View, with_options
 from kschedctl.cli.references import references
 from kschedctl.cli.run_options import exit_code
 from kschedctl.cli.source import in_context, time_of
@@ -47,9 +47,6 @@ EXAMPLES = (
     "kschedctl explain web --call-extenders --record-extenders said.json",
     "kschedctl explain web --snapshot x.ksnap --extender-answers said.json",
 )
-
-MATRICES = 100
-"""Kinds of pods of which a file for the browser has every node."""
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +82,7 @@ def explain(
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
     with extending.calling() as call_extender:
-        started, more, kinds = sampled.sampled_from(), extending.arguments(), in_full(view)
+        started, more, kinds = sampled.sampled_from(), extending.arguments(), view.in_full
         question = _Question(source, scope, pods or (), supposed, not no_remedies, call_extender, started, more, kinds)
         return _ask(question, view, watch)
 
@@ -188,11 +185,6 @@ def _asking(found: StandIn, scheduler_name: str | None) -> StandIn:
     if scheduler_name is None or found.pod.spec.node_name:
         return found
     return found._replace(pod=altered(found.pod, spec=altered(found.pod.spec, scheduler_name=scheduler_name)))
-
-
-def in_full(view: Output) -> int:
-    """How many kinds of pods a summary explains to the single node: where somebody can look at that."""
-    return MATRICES if view.output.name == "html" else 0
 
 
 def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:

@@ -74,7 +74,7 @@ def whatif(
     steps, folder, where = _scenario(scenario) if scenario else (None, Path(), "")
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
     under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
-    options: dict[str, Any] = {**run.options(), "where": where}
+    options: dict[str, Any] = {**run.options(), "where": where, "in_full": result.in_full}
     options["read"] = lambda name: read_documents(str(folder / name))
 
     def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:

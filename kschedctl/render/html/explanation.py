@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kschedctl.render.html.matrix import matrices_section, matrix
 from kschedctl.render.html.sections import HtmlSection
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
-from kschedctl.reports.pending import PendingPods
+from kschedctl.reports.pending import ExplainedPods, PendingPods
+from kschedctl.reports.whatif import WhatIf
 
 
 def explanation_widgets(report: Explanation) -> list[HtmlSection]:
@@ -23,6 +26,15 @@ def explanations_widgets(report: Explanations) -> list[HtmlSection]:
 
 def pending_widgets(report: PendingPods) -> list[HtmlSection]:
     """A matrix for pods alike, as far as they were explained in full."""
-    explained = [(each.pods, each.explanation) for each in report.explained]
-    pods = sum(len(group.pods) for group in report.groups)
-    return matrices_section(explained, pods - sum(len(alike) for alike, _ in explained))
+    return _of_some(report.explained, sum(len(group.pods) for group in report.groups))
+
+
+def whatif_widgets(report: WhatIf) -> list[HtmlSection]:
+    """The same for the pods that wait and did not before; of these ``explain`` knows nothing."""
+    pods = sum(change.change == "NewlyPending" for change in report.changes)
+    return _of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
+
+
+def _of_some(explained: Sequence[ExplainedPods], pods: int, **told: str) -> list[HtmlSection]:
+    left_out = pods - sum(len(each.pods) for each in explained)
+    return matrices_section(((each.pods, each.explanation) for each in explained), left_out, **told)

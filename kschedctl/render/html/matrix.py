@@ -107,10 +107,16 @@ def _of_plugin(nodes: Iterable[NodeReport], refused: set[str], scores: dict[str,
     ]
 
 
-def matrices_section(explained: Iterable[tuple[Sequence[str], Explanation]], unexplained: int = 0) -> list[HtmlSection]:
+def matrices_section(
+    explained: Iterable[tuple[Sequence[str], Explanation]],
+    unexplained: int = 0,
+    title: str = "Nodes and plugins, for each pod",
+    elsewhere: str = "kschedctl explain POD -o html has them",
+) -> list[HtmlSection]:
     """The matrices of several pods, those that are the same once; none where no node was looked at.
 
-    ``explained``: pods alike and what is said of them; ``unexplained``: how many pods more there are.
+    ``explained``: pods alike and what is said of them; ``unexplained``: how many pods more there are, and
+    ``elsewhere`` what tells of them.
     """
     alike: dict[tuple[str, str], tuple[list[str], Explanation, Grid]] = {}
     nodes: dict[Tonal, int] = {}
@@ -129,15 +135,15 @@ def matrices_section(explained: Iterable[tuple[Sequence[str], Explanation]], une
     if not alike:
         return []
     made = tuple(_shown(pods, report, frame, packed) for (packed, _), (pods, report, frame) in alike.items())
-    content = PackedMatrices(_packed([list(node) for node in nodes]), made, _note(left_out))
-    return [HtmlSection("Nodes and plugins, for each pod", [("matrices", content)])]
+    content = PackedMatrices(_packed([list(node) for node in nodes]), made, _note(left_out, elsewhere))
+    return [HtmlSection(title, [("matrices", content)])]
 
 
-def _note(left_out: int) -> str:
+def _note(left_out: int, elsewhere: str) -> str:
     if not left_out:
         return ""
     more = count(left_out, "more pod")
-    return f"Not in this file, lest it grow too big: the nodes of {more}. kschedctl explain POD -o html has them"
+    return f"Not in this file, lest it grow too big: the nodes of {more}. {elsewhere}".rstrip()
 
 
 def _shown(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
