@@ -6,6 +6,7 @@ import msgspec
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.over_time.searches import SearchStart
+from kschedctl.reports.pending import ExplainedPods
 from kschedctl.reports.unknown import UnknownKind
 
 
@@ -131,6 +132,7 @@ class SimulationReport(Document, frozen=True):
     ``assumed``: what had to be guessed, and what to know of the manifests;
     ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
     replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
+    ``explained``: pods without a node in full, where that was asked for;
     ``interrupted``: this is what was known when the user stopped it.
     """
 
@@ -142,6 +144,7 @@ class SimulationReport(Document, frozen=True):
     pending: tuple[UnplacedPods, ...] = ()
     retried: tuple[RetriedPods, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
+    explained: tuple[ExplainedPods, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
     nodes_changed: tuple[PodCount, ...] = ()

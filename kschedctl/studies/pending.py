@@ -44,9 +44,13 @@ def pending_pods(scheduler: Scheduler, pods: Iterable[Pod], scope: str, now: str
     )
 
 
-def explained_in_full(scheduler: Scheduler, pods: Iterable[Pod], kinds: int) -> tuple[ExplainedPods, ...]:
-    """The pods to the single node, as many ``kinds`` of them at most."""
-    return _explained(explain_all(scheduler, pods, kinds))[:kinds] if kinds else ()
+def explained_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
+    """The pods (``namespace/name``) to the single node, as many ``kinds`` of them at most."""
+    if not kinds:
+        return ()
+    named = (key.partition("/") for key in keys)
+    pods = (pod for namespace, _, name in named if (pod := scheduler.cluster.pod(namespace, name)))
+    return _explained(explain_all(scheduler, pods, kinds))[:kinds]
 
 
 def _of_nothing(scheduler: Scheduler) -> tuple[UnknownKind, ...]:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Cluster
 from kschedctl.reports import simulation as reports
+from kschedctl.reports.pending import ExplainedPods
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
@@ -22,6 +24,7 @@ from kschedctl.studies.controllers.rollout_limits import Change
 from kschedctl.studies.edits.cluster_edits import added, with_pods
 from kschedctl.studies.over_runs import try_seeds, variation
 from kschedctl.studies.parallel import ALONE, UNSEEN, Progress, Workers
+from kschedctl.studies.pending import explained_in_full
 from kschedctl.studies.placements import (
     domain_keys,
     evictions,
@@ -33,7 +36,7 @@ from kschedctl.studies.placements import (
     retried_groups,
     waiting_at_permit,
 )
-from kschedctl.studies.settling import come_back, victims
+from kschedctl.studies.settling import after, come_back, victims
 from kschedctl.studies.shared_cluster import Scene, left_out, searched, those_who_may_ask
 from kschedctl.studies.unknown import of_simulation, said, together
 
@@ -43,12 +46,14 @@ class Deployed(Scene):
     """A cluster in which the pods that go and those that come both are, and what is to be done with them.
 
     ``workloads``: pod -> its workload, for the pods that come; ``others``: pending pods of the cluster that take part.
+    ``in_full``: seed -> how many kinds of pods without a node are explained to the single node, if any.
     """
 
     changes: Sequence[Change] = ()
     workloads: Mapping[str, str] = field(default_factory=dict)
     others: Sequence[str] = ()
     assumed: Sequence[str] = ()
+    in_full: Mapping[int, int] = field(default_factory=dict)
 
 
 def simulate(
@@ -61,6 +66,7 @@ def simulate(
     rollout: bool = False,
     pending: bool = False,
     call_extender: CallExtender | None = None,
+    in_full: int = 0,
     workers: Workers = ALONE,
     progress: Progress = UNSEEN,
 ) -> reports.SimulationReport:
@@ -69,9 +75,11 @@ def simulate(
     ``seed`` decides ties, ``runs`` tries as many seeds from there on; with ``sampling`` the scheduler looks at as many
     nodes as it really would; with ``rollout`` new versions replace old ones as their controllers do it; with
     ``pending`` the cluster's pending pods take part. ``call_extender``: as for explain; then one process does it all.
+    ``in_full``: of how many kinds of pods that get no node each node is told.
     Raises InputError, ConfigurationError.
     """
     scene = prepare(cluster, manifests, rollout=rollout, pending=pending, sampling=sampling)
+    scene.in_full = {seed: in_full}
     scene.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
     if runs == 1:
         return run_scene(scene, seed, progress.begin("Scheduling", len(scene.workloads) + len(scene.others)))
@@ -95,6 +103,7 @@ def run_scene(
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
     pending = pending_groups(simulation, outcomes, scene.workloads, queues=True)
     retried = retried_groups(simulation, outcomes, scene.workloads)
+    explained = _explained(scene, seed, simulation, outcomes)
     if not simulation.interrupted:
         simulation.preemption = False  # nobody else is evicted for those who come back
         simulation.schedule(come_back(simulation, victims(outcomes)))
@@ -106,6 +115,7 @@ def run_scene(
         workloads=tuple(_workload(rollout, simulation) for rollout in rollouts),
         pending=pending,
         retried=retried,
+        explained=explained,
         evicted=evictions(simulation, outcomes),
         headroom=headroom(view, before),
         **pod_counts(view, before, view.requested),
@@ -118,6 +128,17 @@ def run_scene(
         **said(of_simulation(simulation)),
         interrupted=simulation.interrupted,
     )
+
+
+def _explained(
+    scene: Deployed, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
+) -> tuple[ExplainedPods, ...]:
+    """Pods without a node, where nothing moves any more."""
+    kinds = 0 if simulation.interrupted else scene.in_full.get(seed, 0)
+    if not kinds:
+        return ()
+    waiting = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
+    return explained_in_full(Scheduler(after(simulation), scene.call_extender), waiting, kinds)
 
 
 def deploy(

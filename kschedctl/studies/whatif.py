@@ -250,8 +250,7 @@ def _run(question: Question, seed: int, start: Settled, progress: Progress) -> R
 def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
     after, changes = run.rest, tuple(pod_changes(before, run.rest))
     schedulers = [Scheduler(each.cluster, question.call_extender) for each in (before, after)]
-    waiting = (each.pod.rpartition("/") for each in changes if each.change == "NewlyPending")
-    pods = (pod for namespace, _, name in waiting if (pod := after.cluster.pod(namespace, name)))
+    waiting = (each.pod for each in changes if each.change == "NewlyPending")
     in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
     return WhatIf(
         name=question.scenario.name,
@@ -261,7 +260,7 @@ def _report(question: Question, seed: int, before: Settled, run: Run) -> WhatIf:
         changes=changes,
         balance=tuple(zone_balance(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        explained=explained_in_full(schedulers[1], pods, in_full),
+        explained=explained_in_full(schedulers[1], waiting, in_full),
         **left_out(*schedulers),
         **searched(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,

@@ -71,6 +71,16 @@ def test_what_controllers_make(manifest: Json, names: list[str]) -> None:
     assert sorted(run(THREE_ZONES, manifest).placements) == [f"d/{name}" for name in names]
 
 
+def test_pods_without_a_node_are_told_of_in_full_where_that_was_asked_for() -> None:
+    """Four cores have room for one of three cores; the others are alike."""
+    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec("3"))
+    assert run([node("n1")], manifest).explained == ()
+    (found,) = run([node("n1")], manifest, in_full=9).explained
+    assert found.pods == ("d/web-1", "d/web-2")
+    (alone,) = found.explanation.nodes
+    assert (alone.name, [refusal.reason for refusal in alone.refusals]) == ("n1", ["Insufficient cpu"])
+
+
 def test_generated_names_differ() -> None:
     manifest = {"kind": "Pod", "metadata": {"generateName": "p-", "namespace": "d"}, "spec": pod_spec()}
     assert sorted(run(THREE_ZONES, manifest, manifest).placements) == ["d/p-0", "d/p-1"]

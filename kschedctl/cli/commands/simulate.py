@@ -83,7 +83,7 @@ def simulate(
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
-    options = {**run.options(), "rollout": manner.rollout, "pending": manner.pending}
+    options = {**run.options(), "rollout": manner.rollout, "pending": manner.pending, "in_full": result.in_full}
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with in_files(application.places):

@@ -9,6 +9,7 @@ from kschedctl.render.html.sections import HtmlSection
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.explanations import Explanations
 from kschedctl.reports.pending import ExplainedPods, PendingPods
+from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.whatif import WhatIf
 
 
@@ -33,6 +34,12 @@ def whatif_widgets(report: WhatIf) -> list[HtmlSection]:
     """The same for the pods that wait and did not before; of these ``explain`` knows nothing."""
     pods = sum(change.change == "NewlyPending" for change in report.changes)
     return _of_some(report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere="")
+
+
+def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
+    """The same for the pods without a node."""
+    title = "Nodes and plugins, for each pod that is not scheduled"
+    return _of_some(report.explained, report.unplaced, title=title, elsewhere="")
 
 
 def _of_some(explained: Sequence[ExplainedPods], pods: int, **told: str) -> list[HtmlSection]:

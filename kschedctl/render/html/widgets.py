@@ -13,6 +13,7 @@ WIDGETS: Mapping[str, str] = {
     "Explanation": "explanation:explanation_widgets",
     "Explanations": "explanation:explanations_widgets",
     "PendingPods": "explanation:pending_widgets",
+    "Simulation": "explanation:simulation_widgets",
     "WhatIf": "explanation:whatif_widgets",
 }
 """The kind of a document -> the module and function that make its widgets."""
