@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven_browser import EVERYWHERE, drive, flat, lines, press, settled, shown, text, until, write
+from driven_browser import EVERYWHERE, PATIENCE_SECONDS, drive, flat, lines, press, settled, shown, text, until, write
 from sources.live.api_server import Response, replayed, serving, status
 from sources.live.api_server import kubeconfig as write_kubeconfig
 from textual.pilot import Pilot
@@ -51,6 +51,8 @@ class Changes:
         self.version = LATER
 
     def __call__(self, path: str, query: dict[str, str]) -> Response | None:
+        if self.over:
+            return status(401, "Unauthorized", "Unauthorized")
         if self.refusal is not None:
             return self.refusal
         if "watch" not in query:
@@ -105,8 +107,8 @@ class Changes:
 
 @contextmanager
 def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
-    """The recorded cluster, which says what one has it say."""
-    changes = Changes()
+    """The recorded cluster, which says what one has it say. In the end nobody follows it any more."""
+    changes, others = Changes(), set(threading.enumerate())
     with serving(changes, replayed) as api:
         source = Source(kubeconfig=write_kubeconfig(api.url, tmp_path / "config"))
         try:
@@ -115,6 +117,10 @@ def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
             with changes.changed:
                 changes.over = True
                 changes.changed.notify_all()
+            for thread in set(threading.enumerate()) - others:
+                if thread.name.startswith(("watch-", "browse-following")):
+                    thread.join(PATIENCE_SECONDS)
+                    assert not thread.is_alive()
 
 
 def there(browser: Browser, name: str) -> bool:
