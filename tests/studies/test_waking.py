@@ -218,3 +218,23 @@ def test_what_one_moment_does_not_know_of_is_no_change() -> None:
     for moments in ((unread, after), (after, unread)):
         report = wakes_between(*moments, None, ("a", "b"))
         assert (report.changes, report.undecided) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "r", "namespace": "d"}}},
+        {"type": "DELETED", "object": {"kind": "Pod", "metadata": {"name": "r", "namespace": "d"}}},
+    ],
+)
+def test_who_goes_need_only_be_named(event: Json) -> None:
+    found = scheduler(node("n1"), pod("r", "1", nodeName="n1"), pod("p", "1"))
+    (change,) = changes_of([event], found.view)
+    assert change.old.spec.node_name == "n1"
+    report = wakes_of_many(found, [found.cluster.pod("d", "p")], [change], "")
+    assert [each.moved for each in report.answers] == [True]
+
+
+def test_what_cannot_be_read_is_told_with_its_place() -> None:
+    with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected an object"):
+        changes_of([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")

@@ -5,11 +5,11 @@ Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import Node, Pod
+from kschedctl.api.objects import Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, pod_requests, quantities
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
@@ -67,13 +67,19 @@ class EventHandlers:
     """What a scheduler listens to.
 
     ``actions``: kind -> what some plugin asked for; of nodes and pods it hears everything. ``served``: the
-    schedulerNames of its profiles.
+    schedulerNames of its profiles. ``slices``: the devices that there are, of which rules may taint some.
     """
 
     def __init__(
-        self, actions: Mapping[str, ActionType], served: frozenset[str], gates: FeatureGates, requests: Options
+        self,
+        actions: Mapping[str, ActionType],
+        served: frozenset[str],
+        gates: FeatureGates,
+        requests: Options,
+        slices: Sequence[ResourceSlice] = (),
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
+        self.slices = slices
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """What is made of a change; nothing where the scheduler does not listen."""
@@ -81,6 +87,8 @@ class EventHandlers:
             return list(self._of_pod(change))
         if change.kind == NODE:
             return [Occurrence(event, change) for event in self._of_node(change)]
+        if change.kind == "DeviceTaintRule" and self.gates.enabled("DRADeviceTaintRules"):
+            return [found for tainted in self._tainted(change) for found in self.occurrences(tainted)]
         action = _basic(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
             return []
@@ -97,6 +105,15 @@ class EventHandlers:
             and not self.gates.enabled(QUEUEING_HINTS)
             and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
         )
+
+    def _tainted(self, change: ChangedObject) -> Iterator[ChangedObject]:
+        """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
+        from kschedctl.scheduler.dynamic_resources.pools import with_taint_rules  # noqa: PLC0415 - behind a gate
+
+        old, new = (() if rule is None else (rule,) for rule in (change.old, change.new))
+        for before, after in zip(with_taint_rules(self.slices, old), with_taint_rules(self.slices, new), strict=True):
+            if before != after:
+                yield ChangedObject("ResourceSlice", before, after)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from kschedctl.studies.edits.cluster_edits import with_pods
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> which sides of the object it takes."""
+NAME_ALONE = {"apiVersion", "kind", "metadata"}
+"""The fields of a document that tells which object is meant, and nothing of what it is."""
 
 
 def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
@@ -48,12 +50,17 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
 def changes_of(documents: Sequence[Mapping[str, Any]], view: Fork, where: str = "") -> list[ChangedObject]:
     """What documents tell: events as ``change_of`` takes them, events of a watch (``type``, ``object``), or objects.
 
-    An object is taken as one that is applied to the cluster: it is added, or updates the one of its name. Raises
-    InputError, also for kinds that scheduling does not read.
+    An object is taken as one that is applied to the cluster: it is added, or updates the one of its name; one that
+    goes, and of which no more than the name is told, is the cluster's. Raises InputError, also for kinds that
+    scheduling does not read.
     """
     found = []
-    for document in flatten(documents):
-        change = change_of(_as_event(document, view), view)
+    for number, document in enumerate(flatten(documents), 1):
+        try:
+            change = change_of(_as_event(document, view), view)
+        except InputError as error:
+            places = (where, f"document {number}" * bool(where), error.where)
+            raise InputError(error.what, where=", ".join(filter(None, places)), hint=error.hint) from None
         if change is None:
             kind = describe(document.get("new") or document.get("old") or document.get("object") or document)
             raise InputError(f"{kind}: scheduling does not read this kind", where=where)
@@ -83,16 +90,24 @@ def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
 def _as_event(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
     if "action" in document:
-        return document
+        old = document.get("old")
+        goes = document["action"] == "Delete"
+        return {**document, "old": _in_full(old, view)} if goes and isinstance(old, Mapping) else document
     kind, wanted = document.get("type"), document.get("object")
     if isinstance(wanted, Mapping):
         if kind == "DELETED":
-            return {"action": "Delete", "old": wanted}
+            return {"action": "Delete", "old": _in_full(wanted, view)}
         if kind not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
         document = wanted
     known = _known(document, view)
     return {"action": "Add", "new": document} if known is None else {"action": "Update", "old": known, "new": document}
+
+
+def _in_full(document: Mapping[str, Any], view: Fork) -> Mapping[str, Any]:
+    """The cluster's object, where a document tells no more than the name of it."""
+    known = _known(document, view) if document.keys() <= NAME_ALONE else None
+    return document if known is None else known
 
 
 def _known(document: Mapping[str, Any], view: Fork) -> dict[str, Any] | None:

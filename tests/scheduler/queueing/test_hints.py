@@ -349,3 +349,46 @@ def test_what_devices_give_a_pod_is_no_request_that_becomes_smaller() -> None:
     event = updated(pod("r", nodeName="n1", status=given), pod("r", nodeName="n1"))
     found = woken(event, node(), LARGE, gates={"DRANodeAllocatableResources": True})
     assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]
+
+
+def taint_rule(effect: str, **selector: str) -> Json:
+    spec = {"deviceSelector": selector, "taint": {"key": "k", "effect": effect}}
+    metadata = {"name": "r"}
+    return {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": metadata, "spec": spec}
+
+
+BROKEN = taint_rule("NoSchedule", driver="gpu")
+
+
+@pytest.mark.parametrize(
+    ("event", "gate", "events"),
+    [
+        (deleted(BROKEN), True, 2),
+        (deleted(BROKEN), False, 0),
+        (added(BROKEN), True, 2),
+        (added(taint_rule("NoSchedule", driver="gpu", device="d1")), True, 1),
+        (added(taint_rule("NoSchedule", driver="other")), True, 0),
+        (updated(BROKEN, taint_rule("NoExecute", driver="gpu")), True, 2),
+        (updated(BROKEN, {**BROKEN, "metadata": {"name": "r", "labels": {"a": "b"}}}), True, 0),
+    ],
+    ids=["it goes", "without the gate", "it comes", "of one device", "of another driver", "other effect", "as it was"],
+)
+def test_a_rule_that_taints_devices_is_an_update_of_their_slices(event: Json, gate: bool, events: int) -> None:
+    """The scheduler hears of no rule, but of the slices of which devices come to have other taints (syncSlice)."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [request]}}}
+    claim["metadata"] = {"name": "c", "namespace": "d", "uid": "c"}
+    gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    slices = []
+    for number in (1, 2):
+        pool = {"name": f"p{number}", "generation": 1, "resourceSliceCount": 1}
+        devices = [{"name": f"d{number}"}]
+        spec = {"driver": "gpu", "pool": pool, "nodeName": "elsewhere", "devices": devices}
+        piece = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}}
+        slices.append({**piece, "spec": spec})
+    waiting = pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    gates = {"DRADeviceTaints": gate, "DRADeviceTaintRules": gate}
+    found = woken(event, node(), waiting, claim, gpu, *slices, gates=gates)
+    heard = [(each["event"], each["hints"]) for each in found["events"]]
+    assert heard == [("resource.k8s.io/ResourceSliceUpdate", {"DynamicResources": "Queue"})] * events
+    assert found["moved"] == bool(events)

@@ -80,7 +80,7 @@ def wakes_page(report: WakesOfMany, style: Style) -> Page:
     woken = {answer.pod for answer in report.answers if answer.moved}
     asked = {answer.pod for answer in report.answers}
     title = f"{len(woken):,} of {count(len(asked), 'refused pod')} {report.scope}".rstrip()
-    done = f"{'is' if len(woken) == 1 else 'are'} woken by {_these(report.changes)}"
+    done = f"{'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {_these(report.changes)}"
     heard = [change for change in report.changes if change not in report.unheard]
     shown, note = first_rows(heard, style, SECTIONS_SHOWN)
     return (
@@ -100,7 +100,7 @@ def _these(changes: Sequence[str]) -> str:
 
 
 def _unheard(changes: Sequence[str]) -> str:
-    return f"{names(changes)}: no plugin asked for it, so the scheduler does not listen"
+    return f"{names(changes)}: no plugin of this scheduler asks for {'it' if len(changes) == 1 else 'any of it'}"
 
 
 def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
