@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
-from kschedctl.render.page import Style
-from kschedctl.render.renderers import RENDERERS
+from kschedctl.render.page import Style, plots_of
+from kschedctl.render.renderers import RENDERERS, page_of
 from kschedctl.reports.document import Document
+
+log = logging.getLogger(__name__)
 
 SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
@@ -22,4 +25,6 @@ class Answer:
 
     def content(self) -> str | bytes:
         """Bytes of a picture that is no text."""
+        if self.style.plots and not plots_of(page_of(self.document, self.style)):
+            log.warning("note: this answer has no plots, and --plot adds nothing to it")
         return RENDERERS[self.format](self.document, self.style)

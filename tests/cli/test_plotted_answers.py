@@ -118,6 +118,10 @@ def test_an_answer_without_plots_says_so(run: Run) -> None:
     code, out, err = run("sampling", "--demo", "-o", "svg")
     assert (code, out) == (2, "")
     assert err == "error: -o svg draws plots, and this answer has none (-o html has everything)\n"
+    plain = run("sampling", "--demo")
+    said = "note: this answer has no plots, and --plot adds nothing to it\n"
+    assert run("sampling", "--demo", "--plot") == (plain.code, plain.out, f"{said}{plain.err}")
+    assert run("sampling", "--demo", "--plot", "-q") == (plain.code, plain.out, "")
 
 
 def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
