@@ -49,6 +49,18 @@ def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
     ]
 
 
+def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
+    cluster = write(*NODES, pod("small", cpu="1", uid="small"), pod("huge", cpu="99", uid="huge"))
+    saved = cluster.replace("json", "ksnap")
+    assert run("snapshot", "save", "-f", cluster, "-o", saved).code == 0
+    code, out, _ = run("simulate", "--pending", "--snapshot", saved, "-o", "json")
+    assert (code, json.loads(out)["placements"].keys()) == (1, {"default/small"})
+    shown = run("simulate", "--pending", "--snapshot", saved).out
+    assert shown.endswith(f"Next\n  kschedctl remedies -A --snapshot {saved}\n")
+    assert run("simulate", "--pending", "-n", "shop", "--demo").err.startswith("error: -n is for manifests")
+    assert run("simulate", "--demo").err.startswith("error: no manifests")
+
+
 def test_the_namespace_of_what_names_none(run: Run, write: Write) -> None:
     """The pod comes once, and finds the claim beside it."""
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}

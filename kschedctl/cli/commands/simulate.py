@@ -30,6 +30,7 @@ from kschedctl.studies.parallel import Progress, Workers
 EXAMPLES = (
     "helm template web ./web | kschedctl simulate -f - -n shop",
     "kschedctl simulate -f web.yaml --rollout",
+    "kschedctl simulate --pending",
     "kschedctl simulate -f state.json -f web.yaml --runs 20",
     "kschedctl simulate -f web.yaml --call-extenders",
     "kubectl get events -n shop -o json | kschedctl simulate --follow -",
@@ -69,8 +70,8 @@ def simulate(
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
 
     Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
-    The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. For example
-    helm template web ./web | kschedctl simulate -f -
+    The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
+    --pending and without -f nothing is applied: where would the pods go that are pending now?
     With --follow every pod of the Scheduled events is tried when it was really scheduled, in the cluster as it was
     before or is after: where and why kube-scheduler chose otherwise.
     """
@@ -78,7 +79,7 @@ def simulate(
         manner.check_followed(run)
         with extending.calling() as call_extender:
             return answer(run, result, *_followed(manner.follow, source, run, namespace, call_extender))
-    applications = read_manifests(source, namespace)
+    applications = _applications(source, namespace, without_files=manner.pending)
     if not manner.pending and not all(application.manifests for application in applications.values()):
         hint = "what has a UID or a node is taken for a part of the cluster: remove metadata.uid to apply it anew"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
@@ -98,6 +99,20 @@ def simulate(
         return answer(run, result, applications, ask, _all_scheduled, following=following)
 
 
+def _applications(source: Source, namespace: str | None, without_files: bool) -> dict[str, Application]:
+    """The manifests to apply and the cluster; where it does ``without_files`` maybe the cluster alone.
+
+    Raises KschedctlError.
+    """
+    if source.filename or not without_files:
+        return read_manifests(source, namespace)
+    if namespace:
+        raise UsageError(
+            "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
+        )
+    return {name: Application(*asked, [], {}) for name, asked in clusters(source).items()}
+
+
 def _followed(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
@@ -105,10 +120,7 @@ def _followed(
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     placements = read_placements(events)
-    if source.filename:
-        subjects = read_manifests(source, namespace)
-    else:
-        subjects = {name: Application(*asked, [], {}) for name, asked in clusters(source).items()}
+    subjects = _applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         done = progress.begin("Following", len(placements))
@@ -124,9 +136,9 @@ def _all_scheduled(report: SimulationReport) -> bool:
 
 
 def _next(report: SimulationReport, source: Source, more: list[str]) -> Iterator[str]:
-    """What to try: how many fit, where some do not; and how old pods would be replaced, where they are."""
+    """What to try: how many fit, or what helps; and how old pods would be replaced, where they are."""
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield from again(source, "capacity", options=more)
+        yield from again(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
     if any(w.removed and w.created and not w.rollout for w in report.workloads):
         yield from again(source, "simulate", options=[*more, "--rollout"])
