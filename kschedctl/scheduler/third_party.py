@@ -1,15 +1,18 @@
 """Plugins that other installed packages register: made when a profile enables them, and answerable for their faults.
 
 What they may raise is what the protocols of framework.py say; all else is a ThirdPartyError that names the package.
+What they print goes to stderr, since stdout is for answers.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -20,6 +23,7 @@ from kschedctl.errors import ConfigurationError, ThirdPartyError
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS, points_by_methods
+from kschedctl.scheduler.facts import AnyFact
 from kschedctl.scheduler.framework import (
     REJECTIONS,
     Changes,
@@ -66,7 +70,7 @@ CODES: Mapping[str, frozenset[Code]] = {
     "permit": REJECTIONS | {Code.SUCCESS, Code.WAIT},
 }
 """Method -> the codes that its statuses, or its Rejections, may have; other failures are PluginErrors."""
-NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "leans", "release", "reservation"})
+NO_ERRORS = frozenset({"", "pre_enqueue", "events_to_register", "fact", "leans", "release", "reservation"})
 """The methods that may not raise PluginError; without a name it is the making of a plugin."""
 SCORES = {"score": 3, "normalize": 1}
 """Method that answers with scores -> the argument that has as many entries."""
@@ -166,8 +170,8 @@ def _answerable(plugin: Any, declared: Declaration, what: str) -> Plugin:
     """The plugin under the name by which it is registered, each of its methods guarded."""
     checks: dict[str, Callable[..., Any]] = {method: _typed(method) for method in ANSWERS}
     checks |= {method: _scores(argument) for method, argument in SCORES.items()}
-    checks |= {"filter": _rejections, "leans": _leans, "reserve": _changes, "release": _changes}
-    checks["events_to_register"] = partial(_events, what)
+    checks |= {"leans": _leans, "reserve": _changes, "release": _changes}
+    checks |= {"events_to_register": partial(_events, what), "filter": partial(_rejections, what)}
     members: dict[str, Any] = {
         method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
@@ -188,7 +192,8 @@ def _guarded(method: Callable[..., Any], what: str, name: str = "") -> Callable[
 
     def call(*arguments: Any) -> Any:
         try:
-            return method(*arguments)
+            with redirect_stdout(sys.stderr):
+                return method(*arguments)
         except expected:
             raise
         except (Exception, SystemExit) as fault:
@@ -237,27 +242,39 @@ def _scores(argument: int) -> Callable[..., Any]:
 
     def check(found: Any, *arguments: Any) -> Any:
         nodes = len(arguments[argument])
-        if not isinstance(found, np.ndarray) or found.shape != (nodes,) or found.dtype.kind != "i":
+        if not _is_column(found, nodes, "i"):
             raise TypeError(f"it answers with {_shown(found)}, not with one integer for each of {nodes} nodes")
         return found
 
     return check
 
 
-def _rejections(found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection]:
-    rejections = list(found or ())
+def _rejections(what: str, found: Any, info: Any, view: Any, *_: Any) -> Iterator[Rejection]:
+    rejections, nodes = list(found or ()), len(view.nodes)
     for each in rejections:
         if not isinstance(each, Rejection):
             raise TypeError(f"it yields {type(each).__name__}, not Rejection")
-        if not isinstance(each.mask, np.ndarray) or (each.mask.shape, each.mask.dtype.kind) != (
-            (len(view.nodes),),
-            "b",
-        ):
-            raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {len(view.nodes)} nodes")
+        if not _is_column(each.mask, nodes, "b"):
+            raise TypeError(f"its mask is {_shown(each.mask)}, not one boolean for each of {nodes} nodes")
+        if each.distance is not None and not _is_column(each.distance, nodes, "f"):
+            raise TypeError(f"its distance is {_shown(each.distance)}, not one float for each of {nodes} nodes")
         _said("filter", each.code, (each.reason,))
         if each.fact is not None and not callable(each.fact):
             raise TypeError(f"its fact is {_shown(each.fact)}, not a function of the row")
-    return iter(rejections)
+    fails = f"{what} fails in a fact"
+    return (
+        each._replace(fact=each.fact and _guarded(_checked(each.fact, _fact), fails, "fact")) for each in rejections
+    )
+
+
+def _is_column(found: Any, nodes: int, kind: str) -> bool:
+    return isinstance(found, np.ndarray) and (found.shape, found.dtype.kind) == ((nodes,), kind)
+
+
+def _fact(found: Any, *_: Any) -> Any:
+    if not isinstance(found, (str, type(None), *get_args(AnyFact))):
+        raise TypeError(f"it answers with {type(found).__name__}, not with words")
+    return found
 
 
 def _leans(found: Any, *_: Any) -> Iterator[Lean]:

@@ -63,6 +63,21 @@ class Floats(Odd):
 class Half(Odd):
     def score(self, info, view, state, rows): return np.ones(len(rows), np.int64)
 
+class Fact(Odd):
+    def filter(self, info, view, state, delta):
+        facts = {"raises": lambda row: 1 // 0, "number": lambda row: 5, "late": lambda row: self.late()}
+        yield Rejection(np.array([True]), Code.UNSCHEDULABLE, "r", facts[self.letter])
+    def late(self): raise PluginError("too late")
+
+class Far(Odd):
+    def filter(self, info, view, state, delta):
+        yield Rejection(np.array([True]), Code.UNSCHEDULABLE, "r", None, np.array([1]))
+
+class Printing(Odd):
+    def filter(self, info, view, state, delta):
+        print("looking at", len(view.nodes))
+        yield from ()
+
 class Coded(Odd):
     def filter(self, info, view, state, delta): yield Rejection(np.ones(1, bool), Code.SUCCESS, "")
 
@@ -154,7 +169,7 @@ CLASSES = (
     *("Odd", "Failing", "Crashing", "Nonsense", "Short", "Floats", "Queue", "Refusing", "Leaving", "Cheap"),
     "Labelling",
     "Choosing",
-    *("Waiting", "Hinting", "Asking"),
+    *("Waiting", "Hinting", "Asking", "Fact", "Far", "Printing"),
     *("Coded", "Numbered", "Stating", "Naming", "Permitting", "Spelling"),
 )
 FAULTY = ("Half", "Pointless", "Misspelt", "Letters", "Unread", "Untyped")
@@ -361,6 +376,10 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ),
         ("Numbered", None, "fails in filter: TypeError: its reasons are (5,), not several texts"),
         ("Stating", None, "fails in filter: TypeError: its fact is dict, not a function of the row"),
+        ("Fact", {"letter": "raises"}, "fails in a fact: ZeroDivisionError: "),
+        ("Fact", {"letter": "number"}, "fails in a fact: TypeError: it answers with int, not with words"),
+        ("Fact", {"letter": "late"}, "fails in a fact: PluginError: too late"),
+        ("Far", None, "fails in filter: TypeError: its distance is int64 (1,), not one float for each of 1 nodes"),
         ("Naming", None, "fails in pre_filter: TypeError: its node_names are 'n1', not several texts"),
         ("Permitting", {"letter": "x"}, "fails in permit: TypeError: it answers with code Error, not with one of"),
         ("Spelling", {"letter": "x"}, "fails in permit: TypeError: its reasons are 'no', not several texts"),
@@ -371,6 +390,12 @@ def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: 
         explained(name, args)
     assert str(caught.value).startswith(f'plugin "{name}" of package odd-plugins 1.2 {says}')
     assert caught.value.exit_code == 2
+
+
+def test_what_it_prints_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    explained("Printing")
+    out, err = capsys.readouterr()
+    assert (out, "looking at 1\n" in err) == ("", True)
 
 
 def test_scores_are_whole_numbers() -> None:
