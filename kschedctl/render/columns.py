@@ -30,15 +30,17 @@ _JOINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HU
 def header(column: Column) -> str:
     """Ordinary words in capitals, as kubectl has them; names of plugins as they are.
 
-    >>> header(Column("only this")), header(Column("NodeResourcesFit"))
-    ('ONLY THIS', 'NodeResourcesFit')
+    >>> header(Column("only this")), header(Column("NodeResourcesFit")), header(Column("mine", verbatim=True))
+    ('ONLY THIS', 'NodeResourcesFit', 'mine')
     """
+    if column.verbatim:
+        return column.name
     return ", ".join(part.upper() if part.islower() else part for part in column.name.split(", "))
 
 
 def head(column: Column) -> tuple[str, ...]:
     """The lines of a header: names of plugins stand over numbers in lines that are hardly longer than those."""
-    return tuple(re.split(_HUMP, column.name)) if column.right and not column.name.islower() else (header(column),)
+    return tuple(re.split(_HUMP, column.name)) if column.right and header(column) == column.name else (header(column),)
 
 
 def fitted(table: Table, room: int) -> tuple[Table, tuple[int, ...]]:

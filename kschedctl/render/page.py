@@ -82,12 +82,14 @@ class Column:
     """``name``: lower case, or a name as it is. ``right``: numbers. ``keep``: a name, better left in one piece.
 
     ``beneath``: the word before a cell that has to stand beneath the one at its left, where it needs one.
+    ``verbatim``: ``name`` is somebody's own, in whatever case.
     """
 
     name: str
     right: bool = False
     keep: bool = False
     beneath: str = ""
+    verbatim: bool = False
 
 
 @dataclass(frozen=True)

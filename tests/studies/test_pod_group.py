@@ -80,6 +80,30 @@ def test_a_manifest_counts_as_one_of_them() -> None:
     assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 2)
 
 
+@pytest.mark.parametrize(
+    ("topology", "gates", "headline"),
+    [
+        ("rack", TOPOLOGY_AWARE, "its pod group train has to be in one rack, and no node has that label"),
+        ("rack", GATES, "its gang train needs a node for 4 pods at once, and 3 fit"),
+    ],
+    ids=["no node has it", "the gate is off"],
+)
+def test_a_topology_that_no_node_has(topology: str, gates: dict[str, bool], headline: str) -> None:
+    report = explain([*NODES, group(4, topology), *map(member, range(4))], gates)
+    assert (report["verdict"], report["headline"]) == ("Unschedulable", headline)
+    assert bool(report["podGroup"]["topology"]) == (gates is TOPOLOGY_AWARE)
+
+
+@pytest.mark.parametrize("topology", ["", ZONE])
+def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topology: str) -> None:
+    found = group(1, topology)
+    found["spec"]["schedulingPolicy"] = {"basic": {}}
+    large = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}]}
+    report = explain([*NODES, found, member(1, **large)], TOPOLOGY_AWARE)
+    alone = "Insufficient cpu (both nodes, nearest n1: cpu: 9 requested, 4 free of 4; no node is that large)"
+    assert report["headline"] == (f"no pod of its group train fits in any {ZONE}" if topology else alone)
+
+
 def test_why_each_placement_is_refused() -> None:
     report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
     found = report["podGroup"]

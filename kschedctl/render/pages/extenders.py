@@ -10,7 +10,7 @@ NAMED = 3
 
 def extended_lines(extended: tuple[str, ...]) -> Page:
     """A line with what to know of what extenders that were asked answered."""
-    return (paragraph(Marked("extenders:", Tone.WARNING), "; ".join(extended)),) if extended else ()
+    return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
 def extenders_section(report: Explanation, style: Style) -> Page:

@@ -74,7 +74,7 @@ def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
 def _placements(group: PodGroupReport, style: Style) -> Iterator[Block]:
     shown, note = shown_first(group.placements, None if style.unlimited else SHOWN)
     if shown:
-        columns = [Column(group.topology), Column("nodes", right=True), Column("fit", right=True)]
+        columns = [Column(group.topology, verbatim=True), Column("nodes", right=True), Column("fit", right=True)]
         columns += [Column("score", right=True), Column("first that does not")]
         yield Table(tuple(columns), tuple(map(_placement, shown)), note).without_empty_columns()
 

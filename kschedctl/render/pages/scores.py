@@ -36,7 +36,7 @@ def scores_section(report: Explanation, style: Style) -> Page:
     telling = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
     columns: tuple[Column, ...] = (Column("node", keep=True), Column("total", right=True))
     if OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width:
-        columns += tuple(Column(p, right=True) for p in telling)
+        columns += tuple(Column(p, right=True, verbatim=True) for p in telling)
         rows = tuple((*_node(report, node), *_scores(report, node, telling, style)) for node in nodes)
     else:
         columns += (Column("scores"),)

@@ -76,6 +76,10 @@ def _told_of_outcome(group: PodGroupReport) -> str:
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
         return _deadlock(group)
+    if group.topology and not group.placements:
+        return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
+    if not group.min_count:  # one that fits is enough
+        return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
     return f"its gang {name} needs a node for {_count(group.min_count, 'pod')} at once{where}, and {fitting:,} fit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -50,17 +51,18 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     view = scheduler.view
     infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
     members = _members(framework, view, infos, _last_to_come(scheduler, key))
-    if not members.tried:
-        return _report(view, key, members, None)
-    if refused := refused_as_several(infos[position] for position in members.tried):
-        return _report(view, key, members, refused)
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
+    report = partial(_report, view, key, members, topology_aware=topology_aware)
+    if not members.tried:
+        return report(None)
+    if refused := refused_as_several(infos[position] for position in members.tried):
+        return report(refused)
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
     others = () if result.placed else deadlocked_with(cycle)
-    return replace(_report(view, key, members, result), deadlocked_with=in_words(others))
+    return replace(report(result), deadlocked_with=in_words(others))
 
 
 def in_words(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
@@ -105,12 +107,14 @@ def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     return next((status for status in said if status.rejected), None)
 
 
-def _report(view: Fork, key: GroupKey, members: _Members, result: GroupResult | None) -> PodGroupReport:
+def _report(
+    view: Fork, key: GroupKey, members: _Members, result: GroupResult | None, *, topology_aware: bool
+) -> PodGroupReport:
     group, state = find_pod_group(view, key), state_of(view, key)
     return PodGroupReport(
         name="/".join(key),
         verdict=_verdict(result),
-        **_of_object(group, state),
+        **_of_object(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
@@ -120,11 +124,12 @@ def _report(view: Fork, key: GroupKey, members: _Members, result: GroupResult | 
     )
 
 
-def _of_object(group: PodGroup | None, state: PodGroupState) -> dict[str, Any]:
+def _of_object(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> dict[str, Any]:
     if group is None:
         return {}
     policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
-    topology = constraints.topology[0].key if constraints and constraints.topology else ""
+    constrained = topology_aware and constraints is not None and constraints.topology
+    topology = constraints.topology[0].key if constraints and constrained else ""
     if policy.gang is None:
         return {"policy": "basic", "topology": topology}
     missing = max(policy.gang.min_count - state.size, 0)
