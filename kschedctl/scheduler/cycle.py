@@ -46,6 +46,11 @@ LEFT_OUT = ByVersion(
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )
+NARROWING_REFUSES = ByVersion(
+    "whether plugins that left out nodes in PreFilter are remembered as having refused the pod",
+    (("", False), ("1.31", True)),
+    "#122251",
+)
 Verdicts = Mapping[str, PluginVerdict]
 
 
@@ -175,11 +180,11 @@ class Cycle:
     def unschedulable_plugins(self) -> frozenset[str]:
         """What the diagnosis names as having refused the pod: plugins, and the extenders together."""
         status, by = self.pre_filter.status, self.pre_filter.plugin
+        narrowed = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
         if status.rejected and by:
-            narrowed = self.pre_filter.narrowed_by if status.code is Code.UNSCHEDULABLE else ()
-            return frozenset((by, *narrowed))
+            return frozenset((by, *(narrowed if status.code is Code.UNSCHEDULABLE else ())))
         refusing = (plugin for plugin, _, mine in self.filter.reported() if (mine & self.considered).any())
-        return frozenset(refusing).union(self.pre_filter.narrowed_by, (EXTENDERS,) * self.consultation.narrowed)
+        return frozenset(refusing).union(narrowed, (EXTENDERS,) * self.consultation.narrowed)
 
     def status(self, row: int) -> Status:
         """What the framework's diagnosis says of a node: Success, its refusal, or the status of those not looked at."""

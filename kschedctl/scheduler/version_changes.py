@@ -27,6 +27,7 @@ from kschedctl.scheduler.plugins import (
     node_ports,
     node_resources_balanced_allocation,
     node_resources_fit,
+    node_unschedulable,
     node_volume_limits,
     pod_topology_spread,
     taint_toleration,
@@ -34,9 +35,18 @@ from kschedctl.scheduler.plugins import (
     volume_restrictions,
 )
 from kschedctl.scheduler.preemption import evaluator, selection
-from kschedctl.scheduler.queueing import event_handlers, event_labels, events, pre_checks, signature
+from kschedctl.scheduler.queueing import (
+    event_handlers,
+    event_labels,
+    events,
+    pre_checks,
+    registrations,
+    requeueing,
+    scheduling_queue,
+    signature,
+)
 from kschedctl.scheduler.queueing.hints import claims as claim_hints
-from kschedctl.scheduler.queueing.hints import placed, pod_affinity, topology_spread, volume_limits, volumes
+from kschedctl.scheduler.queueing.hints import placed, pod_affinity, resources, topology_spread, volume_limits, volumes
 from kschedctl.scheduler.registry import IN_TREE
 from kschedctl.scheduler.scheduler_plugins import coscheduling, quota_victims
 from kschedctl.scheduler.volumes import capacity_scoring
@@ -44,6 +54,7 @@ from kschedctl.scheduler.volumes import capacity_scoring
 RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
     "kube-scheduler": (
         cycle.LEFT_OUT,
+        cycle.NARROWING_REFUSES,
         consultation.AGGREGATED,
         evaluator.DROPPED_MAY_HELP,
         whole_nodes.SCORED_AS_RETURNED,
@@ -54,9 +65,14 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         feature_gates.HOST_NETWORK_NEEDS,
         signature.EXTENDED_RESOURCES_SIGNED,
         events.EVERY_UPDATE,
-        events.EVERY_UPDATE_OF_PODS,
+        events.AS_IF_ADDED,
+        events.PRE_CHECKED,
+        events.UPDATES_OF_PODS,
         event_handlers.HEARS_OF_LOST_NODES,
-        event_handlers.UPDATES_OF_PODS,
+        event_handlers.TOLD_AS_ANY_UPDATE,
+        registrations.WITHOUT_HINTS,
+        requeueing.GATE_DECIDES,
+        scheduling_queue.ACTIVATION_LASTS,
         event_labels.NAMED_EACH,
         pre_checks.REACHES_SPREAD,
         pre_checks.WHILE_RESIZED,
@@ -64,11 +80,13 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         placed.FREES_PROMISES,
     ),
     "TaintToleration": (taint_toleration.REASON,),
+    "NodeUnschedulable": (node_unschedulable.HEARS_OF_TOLERATIONS,),
     "NodePorts": (node_ports.SIDECAR_PORTS,),
     "NodeResourcesFit": (
         node_resources_fit.TOO_LARGE,
         node_resources_fit.SCORES_DEVICES,
         node_resources_fit.HEARS_OF_CLASSES,
+        resources.OWN_RESIZE_COUNTS,
     ),
     "VolumeRestrictions": (
         volume_restrictions.REASON_READ_WRITE_ONCE_POD,
@@ -92,7 +110,11 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         volumes.HINTS_AT_DRIVERS,
     ),
     "VolumeZone": (volumes.HEARS_OF_BOUND_CLAIMS,),
-    "PodTopologySpread": (pod_topology_spread.HEARS_OF_TOLERATIONS, topology_spread.COUNTS_PROMISED),
+    "PodTopologySpread": (
+        pod_topology_spread.HEARS_OF_TOLERATIONS,
+        topology_spread.COUNTS_PROMISED,
+        topology_spread.COUNTS_ITSELF,
+    ),
     "InterPodAffinity": (pod_affinity.COMPARES_NODES, pod_affinity.CHECKS_BOTH_WAYS),
     "DynamicResources": (
         claims.NOT_OWNER,

@@ -32,8 +32,8 @@ def pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | None = N
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
-def scheduler(*objects: Json) -> Scheduler:
-    return Scheduler(kschedctl.Cluster.from_objects(objects))
+def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Scheduler:
+    return Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
 
 
 def words(found: Scheduler, key: str) -> dict[str, list[str]]:
@@ -69,6 +69,44 @@ def test_terms_tell_which_pods_and_where() -> None:
     assert "a node is added with label zone" in found["InterPodAffinity"]
 
 
+TAKES = ", and would then take the pod"
+CHANGES = "a node with label zone is added, or its labels or taints change" + TAKES
+OF_NODES = "any add, updatenodelabel or updatenodetaint of a Node that would then take it"
+OF_PODS = "any add or update of a Pod at which its pod affinity or spreading may look"
+
+
+@pytest.mark.parametrize(
+    ("version", "of_affinity"),
+    [
+        ("1.30", ["any delete of a Pod", OF_PODS, OF_NODES]),
+        (
+            "1.31",
+            [
+                "a pod with app=db in namespace d gets a node",
+                "a pod on a node comes to be one with app=db in namespace d",
+                CHANGES,
+            ],
+        ),
+    ],
+)
+def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> None:
+    """Nodes are not compared with what they were, but have to take the pod; in 1.30 some plugins have no hints."""
+    waiting = (
+        pod("p", nodeSelector={"disktype": "ssd"}),
+        pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
+    )
+    gates = {"SchedulerQueueingHints": True}
+    found = scheduler(node("n1", disktype="ssd"), node("n2"), *waiting, version=version, gates=gates)
+    assert words(found, "d/p") == {
+        "NodeAffinity": [f"a node is added, or changes, that has label disktype=ssd{TAKES}"],
+        "NodeResourcesFit": [
+            "any pod leaves a node (this one fits where 2 cpu are free then)",
+            f"a node is added, or changes, that offers 2 cpu{TAKES}",
+        ],
+    }
+    assert words(found, "d/q") == {"InterPodAffinity": of_affinity}
+
+
 EVERYTHING = {
     "schedulingGates": [{"name": "g"}],
     "affinity": {"podAffinity": {REQUIRED: [TERM]}, "podAntiAffinity": {REQUIRED: [TERM]}},
@@ -92,7 +130,7 @@ def test_whatever_a_plugin_asks_for_is_told() -> None:
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():
-        told = list(ways(Waiting(info, plugin, framework.plugins[plugin], found.view), asked, hinted=True))
+        told = list(ways(Waiting(info, plugin, framework.plugins[plugin], found.view, found.gates), asked, hinted=True))
         for each in asked:
             covered = ActionType(0)
             for way in told:

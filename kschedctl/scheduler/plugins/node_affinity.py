@@ -36,7 +36,14 @@ from kschedctl.scheduler.framework import (
     Status,
     normalize_by_max,
 )
-from kschedctl.scheduler.queueing.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    node_actions,
+    node_hint,
+)
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import allowed, matching
@@ -112,7 +119,7 @@ class NodeAffinity(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
+        yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """A node that the pod's terms match, and that is new or was not matched."""

@@ -20,7 +20,15 @@ from kschedctl.scheduler.dynamic_resources.features import DEFAULT_FEATURES, Fea
 from kschedctl.scheduler.facts import Insufficient, TooManyPods
 from kschedctl.scheduler.framework import Code, Peers, PreFilterResult, PreScoreResult, Reads, Rejection, required_state
 from kschedctl.scheduler.pod_groups.placement import PodGroupAssignments
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
+from kschedctl.scheduler.queueing.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    node_actions,
+    node_hint,
+    pod_actions,
+)
 from kschedctl.scheduler.queueing.hints import resources
 from kschedctl.scheduler.queueing.hints.placed import FREES_PROMISES
 from kschedctl.scheduler.resource_allocation import STRATEGIES, Usage, most_allocated, node_usage, pod_amounts
@@ -109,11 +117,12 @@ class NodeResourcesFit(DeclaredPlugin):
         resizes = gates.enabled("InPlacePodVerticalScaling")
         shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
         promised = FREES_PROMISES.at(gates.release)
-        after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised)
+        anyhow = resources.OWN_RESIZE_COUNTS.at(gates.release)
+        after_pod_event = partial(resources.after_pod_event, resizes=resizes, promised=promised, anyhow=anyhow)
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, after_pod_event)
         after_node_change = partial(resources.after_node_change, from_devices=self.features.extended_resource)
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, after_node_change)
+        yield ClusterEventWithHint(NODE, actions, node_hint(after_node_change, gates))
         if self.features.extended_resource and HEARS_OF_CLASSES.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
             yield ClusterEventWithHint("DeviceClass", actions, resources.after_device_class_event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import PodSpec
 from kschedctl.api.tolerations import UNSCHEDULABLE, tolerated
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
@@ -19,12 +20,16 @@ from kschedctl.scheduler.queueing.events import (
     ChangedObject,
     ClusterEventWithHint,
     node_actions,
+    node_hint,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
+HEARS_OF_TOLERATIONS = ByVersion(
+    "whether NodeUnschedulable asks to be told of the pod's tolerations", (("", False), ("1.32", True))
+)
 
 
 class NodeUnschedulable(DeclaredPlugin):
@@ -49,8 +54,8 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, self._after_node_change)
-        if gates.enabled(QUEUEING_HINTS):
+        yield ClusterEventWithHint(NODE, actions, node_hint(self._after_node_change, gates))
+        if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:

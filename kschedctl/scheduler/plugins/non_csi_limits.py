@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import NEVER, DeclaredPlugin
 from kschedctl.scheduler.facts import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, PluginError, PreFilterResult, Rejection
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.pod_traits import USES_DISKS
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.volumes.attachments import AttachedVolume, node_attachments
 from kschedctl.scheduler.volumes.claim_leans import CLAIM_KINDS, claim_leans
 from kschedctl.scheduler.volumes.csi_nodes import NO_LIMIT
@@ -57,6 +59,11 @@ class NonCSILimits(DeclaredPlugin):
         if self._may_attach(info):
             yield from claim_leans(info, listers(view))
             yield from (Lean(kind, Effect.REFUSES) for kind in self.kinds)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(NODE, ActionType.ADD)
+        yield ClusterEventWithHint(POD, ActionType.DELETE)
+        yield ClusterEventWithHint("PersistentVolumeClaim", ActionType.ADD)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
         return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP

@@ -31,6 +31,7 @@ from kschedctl.scheduler.queueing.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    node_hint,
     pod_actions,
 )
 from kschedctl.scheduler.queueing.hints import topology_spread
@@ -94,13 +95,13 @@ class PodTopologySpread(DeclaredPlugin):
         of_pods = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         if gates.enabled(QUEUEING_HINTS) and HEARS_OF_TOLERATIONS.at(gates.release):
             of_pods |= ActionType.UPDATE_POD_TOLERATION
-        promised = topology_spread.COUNTS_PROMISED.at(gates.release)
-        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, promised=promised))
+        counts = topology_spread.COUNTS_PROMISED.at(gates.release), topology_spread.COUNTS_ITSELF.at(gates.release)
+        yield ClusterEventWithHint(POD, of_pods, partial(self._after_pod_change, counts=counts))
         of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(NODE, of_nodes, self._after_node_change)
+        yield ClusterEventWithHint(NODE, of_nodes, node_hint(self._after_node_change, gates))
 
-    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, promised: bool) -> bool:
-        return topology_spread.after_pod_change(info, change, self.hard_constraints(info, view), promised)
+    def _after_pod_change(self, info: PodInfo, change: ChangedObject, view: Fork, counts: tuple[bool, bool]) -> bool:
+        return topology_spread.after_pod_change(info, change, self.hard_constraints(info, view), *counts)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         return topology_spread.after_node_change(change, self.hard_constraints(info, view))

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.queueing.events import POD, QUEUEING_HINTS, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.queueing.events import (
+    POD,
+    UNSCHEDULABLE_POD,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    pod_actions,
+    pre_checked,
+)
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -27,9 +35,10 @@ class SchedulingGates(DeclaredPlugin):
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{' '.join(gates)}]",))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        if gates.enabled(QUEUEING_HINTS):
-            yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._after_release)
+        if UNSCHEDULABLE_POD not in pre_checked(gates):
+            actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
+            yield ClusterEventWithHint(POD, actions, self._after_release)
 
     def _after_release(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """The pod itself."""
-        return same_pod(change.new, info.pod)
+        """The pod itself, once no gate is left."""
+        return same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates

@@ -26,11 +26,13 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.queueing.events import (
     NODE,
     POD,
-    QUEUEING_HINTS,
+    UNSCHEDULABLE_POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
     node_actions,
+    pod_actions,
+    pre_checked,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -92,8 +94,9 @@ class TaintToleration(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._after_node_change)
-        if gates.enabled(QUEUEING_HINTS):
-            yield ClusterEventWithHint(POD, ActionType.UPDATE_POD_TOLERATION, self._after_toleration_change)
+        if UNSCHEDULABLE_POD not in pre_checked(gates):
+            of_pods = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
+            yield ClusterEventWithHint(POD, of_pods, self._after_toleration_change)
 
     def _after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """A node without a taint that keeps the pod away, and that is new or had one."""
@@ -102,7 +105,8 @@ class TaintToleration(DeclaredPlugin):
 
     def _after_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """The pod itself: the API server allows for no change but more tolerations."""
-        return same_pod(change.new, info.pod)
+        more = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
+        return same_pod(change.new, info.pod) and more
 
     def _admits(self, node: Node, pod: Pod) -> bool:
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None

@@ -20,30 +20,19 @@ from kschedctl.scheduler.queueing.events import (
     QUEUEING_HINTS,
     RESOURCES,
     UNSCHEDULABLE_POD,
+    UPDATES_OF_PODS,
     ActionType,
     ChangedObject,
     ClusterEvent,
+    pre_checked,
 )
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 HEARS_OF_LOST_NODES = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
-UPDATES_OF_PODS = ByVersion(
-    "which updates of pods are events of their own",
-    (
-        ("", ()),
-        ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
-        (
-            "1.32",
-            (
-                "UpdatePodLabel",
-                "UpdatePodScaleDown",
-                "UpdatePodSchedulingGatesEliminated",
-                "UpdatePodToleration",
-                "UpdatePodGeneratedResourceClaim",
-            ),
-        ),
-    ),
+TOLD_AS_ANY_UPDATE = ByVersion(
+    "whether resizes of pods on nodes, and with queueing hints all their updates, are told as updates of any kind",
+    (("", False), ("1.31", True), ("1.32", False)),
 )
 GIVES_UP_PROMISES = ByVersion(
     "whether a pod that gives up the promise of a node counts as one that left it", (("", False), ("1.33", True))
@@ -80,6 +69,7 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices = slices
+        self.pre_checked = pre_checked(gates)
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """What is made of a change; nothing where the scheduler does not listen."""
@@ -98,13 +88,10 @@ class EventHandlers:
         return as_named(ClusterEvent(resource, action), self.gates.release, name)
 
     def _is_passed_over(self, change: ChangedObject) -> bool:
-        """A new class, without queueing hints, unless it binds once a pod needs the claim."""
-        waits = change.kind == "StorageClass" and change.new is not None and change.old is None
-        return (
-            waits
-            and not self.gates.enabled(QUEUEING_HINTS)
-            and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
-        )
+        """A new class, unless it binds once a pod needs the claim, where the queue looks at that."""
+        looks = change.kind == "StorageClass" and change.kind in self.pre_checked
+        new = change.new is not None and change.old is None
+        return looks and new and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
 
     def _tainted(self, change: ChangedObject) -> Iterator[ChangedObject]:
         """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
@@ -156,12 +143,13 @@ class EventHandlers:
 
     def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
         if old.spec.node_name:
-            yield from (Occurrence(self._event(ASSIGNED_POD, action), change) for action in self.pod_actions(change))
+            yield from (Occurrence(self._placed_updated(action), change) for action in self.pod_actions(change))
         elif new.spec.node_name:
             yield from self._added(ChangedObject(POD, None, new), new)
         elif self._responsible(old):
+            name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._own_actions(change):
-                yield Occurrence(self._event(UNSCHEDULABLE_POD, action, OWN_UPDATE), change, itself=True)
+                yield Occurrence(self._event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             promised = old.status.nominated_node_name
             if promised and promised != new.status.nominated_node_name:
                 yield from self._deleted(ChangedObject(POD, old, None), old)
@@ -181,9 +169,16 @@ class EventHandlers:
         ]
         return found or [ActionType.UPDATE]
 
+    def _placed_updated(self, action: ActionType) -> ClusterEvent:
+        """That a pod on a node was updated in some way."""
+        told = TOLD_AS_ANY_UPDATE.at(self.gates.release)
+        if told and (action is ActionType.UPDATE_POD_SCALE_DOWN or self.gates.enabled(QUEUEING_HINTS)):
+            return self._event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
+        return self._event(ASSIGNED_POD, action)
+
     def _own_actions(self, change: ChangedObject) -> list[ActionType]:
-        """The same of a pod that waits: without hints nobody looked at how it was updated before events had labels."""
-        unseen = NAMED_EACH.at(self.gates.release) and not self.gates.enabled(QUEUEING_HINTS)
+        """How a pod was updated that waits: without hints nobody looked at that before events had labels."""
+        unseen = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
         return [ActionType.UPDATE] if unseen else self.pod_actions(change)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.scheduler.queueing.events import ASSIGNED_POD, NODE, ActionType, ClusterEvent
+from kschedctl.scheduler.queueing.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, ActionType, ClusterEvent
 
 NAMED_EACH = ByVersion(
     "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
@@ -22,7 +22,9 @@ _NAMES: Mapping[tuple[str, ActionType], str] = {
     (NODE, ActionType.UPDATE_NODE_CONDITION): "NodeConditionChange",
     (NODE, ActionType.UPDATE_NODE_ANNOTATION): "NodeAnnotationChange",
     (ASSIGNED_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
-    (ASSIGNED_POD, ActionType.UPDATE_POD_SCALE_DOWN): "AssignedPodUpdate",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCALE_DOWN): "PodRequestScaledDown",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE): "AssignedPodUpdate",
 }
 _SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntFlag, StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
@@ -71,11 +72,16 @@ RESOURCES: Mapping[str, str] = {
 
 
 class ClusterEvent(NamedTuple):
-    """A resource and how it changed. ``custom_label``: what it is called, where that does not follow from these."""
+    """A resource and how it changed.
+
+    ``custom_label``: what it is called, where that does not follow from these. ``broad``: an event of several actions
+    of which everybody hears who asked for one of them.
+    """
 
     resource: str
     action: ActionType
     custom_label: str = ""
+    broad: bool = False
 
     @property
     def label(self) -> str:
@@ -84,7 +90,8 @@ class ClusterEvent(NamedTuple):
     def covers(self, event: ClusterEvent) -> bool:
         """Whether who asked for this hears of an event: it is the same, or more specific."""
         same = self.resource == event.resource or (self.resource == POD and event.resource in POD_RESOURCES)
-        return same and self.action & event.action == event.action
+        shared = self.action & event.action
+        return same and (bool(shared) if event.broad else shared == event.action)
 
 
 TEXTS = ("labels", "annotations")
@@ -146,31 +153,71 @@ class ClusterEventWithHint(NamedTuple):
 QUEUEING_HINTS = "SchedulerQueueingHints"
 """The gate without which every event that a plugin asked for counts as Queue."""
 
+PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
+PRE_CHECKED = ByVersion(
+    "of what events are sorted out, as without queueing hints, before the hints are asked",
+    (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
+)
 
 EVERY_UPDATE = ByVersion(
     "whether plugins that need to know of some updates of nodes ask for all of them", (("", True), ("1.32", False))
 )
-
-EVERY_UPDATE_OF_PODS = ByVersion(
-    "whether plugins that need to know of some updates of pods ask for all of them", (("", True), ("1.31", False))
+AS_IF_ADDED = ByVersion(
+    "whether NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread take changed nodes for new ones",
+    (("", True), ("1.32", False)),
 )
+UPDATES_OF_PODS = ByVersion(
+    "which updates of pods are events of their own: plugins that need to know of others ask for all",
+    (
+        ("", ()),
+        ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
+        (
+            "1.32",
+            (
+                "UpdatePodLabel",
+                "UpdatePodScaleDown",
+                "UpdatePodSchedulingGatesEliminated",
+                "UpdatePodToleration",
+                "UpdatePodGeneratedResourceClaim",
+            ),
+        ),
+    ),
+)
+
+
+def pre_checked(gates: FeatureGates) -> frozenset[str]:
+    """The kinds of which not every event reaches every pod: the queue looks at them before it asks the plugins."""
+    by_hints = gates.enabled(QUEUEING_HINTS)
+    return frozenset(PRE_CHECKED.at(gates.release) if by_hints else PRE_CHECKED_WITHOUT_HINTS)
 
 
 def pod_actions(asked: ActionType, gates: FeatureGates) -> ActionType:
     """What a plugin hears of pods that asks for some updates of them."""
-    return asked | ActionType.UPDATE if EVERY_UPDATE_OF_PODS.at(gates.release) else asked
+    known = UPDATES_OF_PODS.at(gates.release)
+    updates = (each for each in ActionType if each in ActionType.UPDATE and each in asked)
+    return asked if all(each.label in known for each in updates) else asked | ActionType.UPDATE
 
 
 def node_actions(asked: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
-    """What a plugin hears of nodes that asks for new ones: without hints, changes of labels and taints too.
+    """What a plugin hears of nodes that asks for new ones: changes of labels and taints too, where new ones may be
+    kept from it.
 
-    A node may be of no use to a pod at first; without hints the plugins are told of it only when it is. ``broad``: it
-    is one of those that EVERY_UPDATE is about.
+    A node may be of no use to a pod at first; then the plugins are told of it only when it is. ``broad``: it is one of
+    those that EVERY_UPDATE is about.
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
     more = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-    return asked if gates.enabled(QUEUEING_HINTS) else asked | more
+    return asked | more if NODE in pre_checked(gates) else asked
+
+
+def node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
+    """The hint of a plugin that AS_IF_ADDED is about."""
+    return partial(_as_if_added, hint) if AS_IF_ADDED.at(gates.release) else hint
+
+
+def _as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    return hint(info, change if change.new is None else ChangedObject(change.kind, None, change.new), view)
 
 
 def _field(value: Any, path: tuple[str, ...]) -> Any:

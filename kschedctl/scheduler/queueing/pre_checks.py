@@ -1,4 +1,4 @@
-"""Without queueing hints: which pods an event reaches at all, before the plugins that refused them count.
+"""Which pods an event reaches at all, before the plugins that refused them count, where the queue looks at that.
 
 Upstream: preCheckForNode in pkg/scheduler/eventhandlers.go; AssignedPodAdded, AssignedPodUpdated and
 getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32; in v1.30
@@ -37,11 +37,11 @@ WHILE_RESIZED = ByVersion(
 
 def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates) -> bool:
     """Whether an event reaches a pod: one about a node only where the pod could go there, one about another pod only
-    where affinity or spreading may look at that one."""
-    (resource, action, *_), change = occurrence.event, occurrence.change
+    where that one makes room, or affinity or spreading may look at it."""
+    (resource, action, _, broad), change = occurrence.event, occurrence.change
     if resource == NODE and change.new is not None:
         return admits(change.new, info, view)
-    if resource == ASSIGNED_POD and action not in FREEING and not _is_being_resized(change, gates):
+    if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
         spread = SPREAD in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
         return _may_look_at(change.new, info, view, spread)
     return True

@@ -51,9 +51,9 @@ class QueuePlugins:
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return hears(registrations, info, occurrence, pod.gating_plugin)
+        return hears(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return strategy(registrations, pod.rejectors, info, occurrence, self._view)
+        return strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.framework import Plugin, offers
@@ -20,6 +21,7 @@ from kschedctl.scheduler.queueing.events import (
     ClusterEvent,
     ClusterEventWithHint,
     HintFunction,
+    pre_checked,
 )
 
 NOT_UNROLLED = {
@@ -28,6 +30,23 @@ NOT_UNROLLED = {
     "PodGroup": "GenericWorkload",
 }
 """Kinds that are no part of everything, unless with a feature gate."""
+WITHOUT_HINTS = ByVersion(
+    "plugins that have no queueing hints yet",
+    (
+        (
+            "",
+            (
+                "InterPodAffinity",
+                "NodeVolumeLimits",
+                "TaintToleration",
+                "VolumeBinding",
+                "VolumeRestrictions",
+                "VolumeZone",
+            ),
+        ),
+        ("1.31", ()),
+    ),
+)
 REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can refuse a pod."""
 
@@ -42,11 +61,11 @@ class Registrations:
     """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
 
     A plugin that could refuse pods and says nothing is told of everything, and so are extenders, which cannot say.
-    ``hinted``: the hints count.
+    ``hinted``: the hints count. ``pre_checked``: as of the function of that name.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted = gates, gates.enabled(QUEUEING_HINTS)
+        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked(gates)
         extenders = {EXTENDERS: tuple(everything(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
@@ -59,7 +78,8 @@ class Registrations:
             yield from everything(self.gates)
             return
         asked = list(plugin.events_to_register(self.gates))
-        yield from (each if self.hinted else each._replace(hint=None) for each in asked)
+        hinted = self.hinted and plugin.name not in WITHOUT_HINTS.at(self.gates.release)
+        yield from (each if hinted else each._replace(hint=None) for each in asked)
         of_nodes = ActionType(0)
         for each in asked:
             of_nodes |= each.action if each.kind == NODE else ActionType(0)

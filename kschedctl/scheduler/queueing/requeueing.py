@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ClusterEvent, HintFunction, QueueingHint
@@ -28,6 +29,11 @@ class QueueingStrategy(StrEnum):
 
 
 SKIP, AFTER_BACKOFF = QueueingStrategy.SKIP, QueueingStrategy.AFTER_BACKOFF
+SCHEDULING_GATES = "SchedulingGates"
+GATE_DECIDES = ByVersion(
+    "whether a pod that is gated hears of what its gating plugin asked for, and of nothing else",
+    (("", False), ("1.34", True)),
+)
 
 
 def hints(
@@ -51,15 +57,18 @@ def strategy(
     view: Fork,
     *,
     said: Mapping[str, QueueingHint] | None = None,
+    in_flight: bool = False,
 ) -> QueueingStrategy:
     """What becomes of a pod that these refused when an event comes; ``said``: the hints, where they are known.
 
-    With no rejector there is no reason to wait. Without the gate SchedulerQueueingHints only events that reach the pod
-    count, and every update of the pod itself, but for its status, is worth another try.
+    With no rejector there is no reason to wait. Of kinds that are pre-checked only events that reach the pod count,
+    unless it was ``in_flight``, being tried, and every update of the pod itself, but for its status, is worth another
+    try.
     """
-    if not registrations.hinted and occurrence.itself:
+    checked = occurrence.event.resource in registrations.pre_checked
+    if checked and occurrence.itself:
         return AFTER_BACKOFF if really_updated(occurrence.change) else SKIP
-    if not registrations.hinted and not reached(info, rejectors, occurrence, view, registrations.gates):
+    if checked and not in_flight and not reached(info, rejectors, occurrence, view, registrations.gates):
         return SKIP
     if not rejectors.all:
         return AFTER_BACKOFF
@@ -70,16 +79,21 @@ def strategy(
     return AFTER_BACKOFF if queued else SKIP
 
 
-def hears(registrations: Registrations, info: PodInfo, occurrence: Occurrence, gating_plugin: str = "") -> bool:
+def hears(
+    registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
+) -> bool:
     """Whether what the plugins say that refused a pod counts at all.
 
     Not about what concerns other pods only, nor, for a pod that ``gating_plugin`` keeps out of the queue, about what
-    that plugin did not ask for, unless it is the pod itself that was updated.
+    that plugin did not ask for, unless it is the pod itself that was updated. Before GATE_DECIDES nothing counted once
+    there were scheduling gates.
     """
     if occurrence.itself:
         return same_pod(occurrence.change.new, info.pod)
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
+    if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
+        return SCHEDULING_GATES not in rejectors.unschedulable
     return not gating_plugin or interests(registrations, gating_plugin, occurrence.event)
 
 

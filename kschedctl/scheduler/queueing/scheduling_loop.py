@@ -33,7 +33,7 @@ from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
-from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
+from kschedctl.scheduler.queueing.scheduling_queue import ACTIVATION_LASTS, Rules, SchedulingQueue
 from kschedctl.scheduler.queueing.signature import Signer
 from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
 from kschedctl.scheduler.sampling import SampledFrom
@@ -110,7 +110,8 @@ class SchedulingLoop:
         )
         members = groups.members if groups else frozenset[Position]()
         self.plugins = QueuePlugins(scheduler, self.view, self.info)
-        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
+        lasts = ACTIVATION_LASTS.at(gates.release)
+        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
         clock = Clock()
         self.view.gang_history = GangHistory(clock.now)
         self.queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, self.view))

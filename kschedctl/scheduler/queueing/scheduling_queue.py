@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.queueing.backoff_queue import USUAL_BACKOFF, Backoff, BackoffQueue
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ClusterEvent
@@ -25,6 +26,9 @@ SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """What moves pods besides events."""
+ACTIVATION_LASTS = ByVersion(
+    "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
+)
 ACTIVATE = None
 """In the place of an event: the pod is to be tried again whatever refused it. Upstream: EventForceActivate."""
 
@@ -44,20 +48,21 @@ class QueueAdvice(Protocol):
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Whether an event is about the pod, and one of which its gating plugin, where it has one, is told."""
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
-        """What the plugins that refused a pod make of an event."""
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+        """What the plugins that refused a pod make of an event, which came while it was tried or afterwards."""
 
 
 class Rules(NamedTuple):
     """What the queue goes by.
 
     ``by_hints``: gate SchedulerQueueingHints. ``in_groups``: the pods that are tried with the others of their pod
-    group, which come back when their backoff is over, whatever happens.
+    group, which come back when their backoff is over, whatever happens. ``activation_lasts``: as of the ByVersion.
     """
 
     backoff: Backoff = USUAL_BACKOFF
     by_hints: bool = True
     in_groups: Container[Position] = frozenset()
+    activation_lasts: bool = True
 
 
 class UnschedulablePods:
@@ -214,7 +219,7 @@ class SchedulingQueue:
     def activate(self, positions: Iterable[Position]) -> None:
         """Pods that are to be tried as soon as possible, whatever refused them."""
         for position in positions:
-            if not self._activate_waiting(position):
+            if not self._activate_waiting(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
                     self._happened.append((ACTIVATE, position))
                 self._moved_in = self.cycle
@@ -252,13 +257,14 @@ class SchedulingQueue:
             return AFTER_BACKOFF
         since = self._in_flight.get(pod.position, len(self._happened))
         heard = [occurrence for occurrence, target in self._happened[since:] if target in (None, pod.position)]
-        return max((self._strategy(pod, each) for each in heard), key=STRENGTH.__getitem__, default=SKIP)
+        found = (self._strategy(pod, each, in_flight=True) for each in heard)
+        return max(found, key=STRENGTH.__getitem__, default=SKIP)
 
-    def _strategy(self, pod: QueuedPod, occurrence: Occurrence | None) -> QueueingStrategy:
+    def _strategy(self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False) -> QueueingStrategy:
         """Upstream's isPodWorthRequeuing."""
         if occurrence is ACTIVATE or not pod.rejectors.all:
             return AFTER_BACKOFF
-        return self.plugins.strategy(pod, occurrence)
+        return self.plugins.strategy(pod, occurrence, in_flight)
 
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
         """Put the pod where the strategy says, by an event of this label."""

@@ -21,7 +21,13 @@ from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
-from kschedctl.scheduler.queueing.scheduling_queue import LONGEST_UNSCHEDULABLE, TIMEOUT, Rules, SchedulingQueue
+from kschedctl.scheduler.queueing.scheduling_queue import (
+    ACTIVATION_LASTS,
+    LONGEST_UNSCHEDULABLE,
+    TIMEOUT,
+    Rules,
+    SchedulingQueue,
+)
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -59,7 +65,8 @@ class QueuedPods:
         self._clock = Clock()
         self._advice = _AdviceOfAlikes(scheduler, placements)
         members = frozenset(member for group in groups.values() for member in group)
-        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members)
+        lasts = ACTIVATION_LASTS.at(gates.release)
+        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
         self._queue = SchedulingQueue(self._advice, rules, self._clock)
         self._new = in_order(scheduler, self.view, positions)[::-1]
         """Pods that were not tried yet, the next one last: they came before all that come back."""
@@ -239,7 +246,7 @@ class _AdviceOfAlikes(QueuePlugins):
         self._left: dict[int, Occurrence] = {}
         self._lost: dict[int, Occurrence | None] = {}
         """What happens when a pod of an info comes to a node, leaves it, or waits for it no longer."""
-        self._strategies: dict[tuple[int, Rejectors, int], QueueingStrategy] = {}
+        self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
         self._deaf: dict[int, set[int]] = {}
         """The infos to which what happens does not matter."""
 
@@ -292,10 +299,10 @@ class _AdviceOfAlikes(QueuePlugins):
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return _reaches(occurrence, pod.priority)
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
-        key = int(self._view.pods.info[pod.position]), pod.rejectors, id(occurrence)
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+        key = int(self._view.pods.info[pod.position]), pod.rejectors, id(occurrence), in_flight
         if key not in self._strategies:
-            self._strategies[key] = super().strategy(pod, occurrence)
+            self._strategies[key] = super().strategy(pod, occurrence, in_flight)
         return self._strategies[key]
 
 

@@ -15,7 +15,7 @@ from kschedctl.api.times import earlier
 from kschedctl.cluster import Cluster
 from kschedctl.reports.audit.queue import PodsInQueue, QueueSection
 from kschedctl.reports.findings import Finding
-from kschedctl.reports.unknown import VERDICT, UnknownKind, undecided
+from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.wakes import PodBetween, WakesBetween, WakeUps
 from kschedctl.studies.ages import age
 from kschedctl.studies.audit.ground import Ground
@@ -39,7 +39,6 @@ QUEUES = {
 }
 """The queues in the order in which they are told, and how their pods are counted."""
 CHANGES_TOLD, CHANGES_KEPT = 2, 10
-HINTS = UnknownKind("QueueingHint", "of this version are not replayed as they are", VERDICT)
 MISSED = AuditRule(
     "audit-queue-missed",
     ERROR,
@@ -175,13 +174,11 @@ def _leans(queued: Iterable[InQueue], ground: Ground) -> list[dict[str, Any]]:
 
 
 def _unknown(leans: Sequence[Mapping[str, Any]], between: WakesBetween | None, ground: Ground) -> Iterator[UnknownKind]:
-    """What the queues lean on; without hints as they are nothing is known of what should have woken a pod."""
+    """What the queues lean on."""
     yield from unread_pods(ground)
     yield from together(each["unknown"] for each in leans)
     if between is not None:
         yield from between.unknown
-        if between.undecided and not undecided(between.unknown):
-            yield HINTS
 
 
 def _between(ground: Ground) -> WakesBetween | None:

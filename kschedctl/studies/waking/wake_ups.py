@@ -60,7 +60,7 @@ def _headline(refused: Refused, number: int) -> str:
 
 
 def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
-    waiting = Waiting(refused.info, plugin, refused.framework.plugins.get(plugin), scheduler.view)
+    waiting = Waiting(refused.info, plugin, refused.framework.plugins.get(plugin), scheduler.view, scheduler.gates)
     registered = refused.registrations.by_plugin.get(plugin, ())
     found = ways(waiting, registered, refused.registrations.hinted)
     return RejectorReport(

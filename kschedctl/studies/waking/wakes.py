@@ -13,7 +13,7 @@ from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import QUEUEING_HINTS, ChangedObject
+from kschedctl.scheduler.queueing.events import ChangedObject
 from kschedctl.scheduler.queueing.registrations import Registrations
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -31,11 +31,6 @@ UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
 WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
 """What of the answer about a pod that fits could be otherwise: nobody asks here which node is the best."""
-
-OPTIONS = {
-    QUEUEING_HINTS: dict.fromkeys((30, 31), "the queueing hints before 1.32, an option: those of 1.32 are taken"),
-}
-"""Feature gate -> minor version -> what of it is not replayed, and what is told instead."""
 
 
 class Refused(NamedTuple):
@@ -145,10 +140,7 @@ def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
     """The fields of a report that tell what an answer leans on that was not read, or is not replayed."""
     affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     fields = said(unknown_kinds(refused.unknown, affected))
-    gates = scheduler.gates
-    other = [of[gates.minor] for gate, of in OPTIONS.items() if gates.minor in of and gates.enabled(gate)]
-    fields["undecided"] |= bool(other)
-    return {"not_replayed": (*not_replayed(scheduler, refused.framework), *other), **fields}
+    return {"not_replayed": not_replayed(scheduler, refused.framework), **fields}
 
 
 def concerning(scheduler: Scheduler, info: PodInfo, change: ChangedObject | None) -> list[Occurrence]:
@@ -167,7 +159,7 @@ def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tu
     for each in occurrences:
         answers = hints(registrations, rejectors, info, each, view)
         events.append(EventReport(each.event.label, each.event.resource, {p: str(h) for p, h in answers.items()}))
-        if after == UNSCHEDULABLE and hears(registrations, info, each, gate):
+        if after == UNSCHEDULABLE and hears(registrations, rejectors, info, each, gate):
             found = strategy(registrations, rejectors, info, each, view, said=answers)
             after = _moved(refused, info, found, view)
     return tuple(events), after

@@ -175,13 +175,6 @@ def test_without_hints(event: Json, moved: bool) -> None:
     assert all(hint != "QueueSkip" for each in found["events"] for hint in each["hints"].values())
 
 
-def test_what_was_not_read_of_old_versions_is_told() -> None:
-    assert not woken(added(NODE_FOR_IT), node(), LARGE, version="1.30")["undecided"]
-    found = woken(added(NODE_FOR_IT), node(), LARGE, version="1.31", gates={"SchedulerQueueingHints": True})
-    assert found["undecided"]
-    assert found["notReplayed"] == ["the queueing hints before 1.32, an option: those of 1.32 are taken"]
-
-
 @pytest.mark.parametrize(
     ("version", "resize", "gate", "moved"),
     [

@@ -49,7 +49,7 @@ class Said:
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return not pod.gating_plugin
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence) -> QueueingStrategy:
+    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         return self.answer
 
 
@@ -119,6 +119,16 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str
             gone.add(0)
         where = [pod.position for pod, _ in queue] + [pod.position for pod in tried]
         assert sorted(where) == sorted(set(range(count)) - gone)
+
+
+@pytest.mark.parametrize(("lasts", "place"), [(True, BACKOFF), (False, UNSCHEDULABLE)])
+def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> None:
+    """Activate of v1.31 knows of pods in the queues alone."""
+    queue = queue_of(1, rules=Rules(activation_lasts=lasts))
+    pod = pop(queue)
+    queue.activate([pod.position])
+    queue.add_unschedulable(pod, FIT)
+    assert places(queue) == {0: place}
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (60, 10)], ids=str)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api import resource_names as names
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.dynamic_resources.extended_resources import backing_classes
@@ -17,19 +18,28 @@ from kschedctl.snapshot.demands import offered
 from kschedctl.snapshot.fork import Fork, same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
+OWN_RESIZE_COUNTS = ByVersion(
+    "whether any resize of the pod that waits counts for NodeResourcesFit's hint, not just of what it still asks for",
+    (("", False), ("1.32", True)),
+)
 
-def after_pod_event(info: PodInfo, change: ChangedObject, view: Fork, resizes: bool, promised: bool) -> bool:
+
+def after_pod_event(
+    info: PodInfo, change: ChangedObject, view: Fork, *, resizes: bool, promised: bool, anyhow: bool
+) -> bool:
     """Any pod that gives up its place makes room; one that is resized, of what it then asks less.
 
-    ``resizes``: gate InPlacePodVerticalScaling; ``promised``: a node that a pod is promised is such a place too.
+    ``resizes``: gate InPlacePodVerticalScaling; ``promised``: a node that a pod is promised is such a place too;
+    ``anyhow``: as of OWN_RESIZE_COUNTS.
     """
     if change.new is None:
         return placed(change.old, promised)
     if not resizes:
         return False
-    if same_pod(change.new, info.pod):
+    own = same_pod(change.new, info.pod)
+    if own and anyhow:
         return True
-    if not change.new.spec.node_name:
+    if not own and not change.new.spec.node_name:
         return False
     wanted = [name for name, amount in _requests(info).items() if amount]
     old, new = (_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))

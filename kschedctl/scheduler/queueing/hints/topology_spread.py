@@ -18,17 +18,20 @@ from kschedctl.snapshot.pod_info import PodInfo
 COUNTS_PROMISED = ByVersion(
     "whether pods that are only promised a node count for PodTopologySpread's hint", (("", False), ("1.36", True))
 )
+COUNTS_ITSELF = ByVersion(
+    "whether the pod that waits counts for PodTopologySpread's hint itself", (("", False), ("1.32", True))
+)
 
 
 def after_pod_change(
-    info: PodInfo, change: ChangedObject, constraints: Sequence[SpreadConstraint], promised: bool
+    info: PodInfo, change: ChangedObject, constraints: Sequence[SpreadConstraint], promised: bool, itself: bool
 ) -> bool:
     """A pod of the same namespace that comes to be counted, or no longer is; or a toleration of the pod's own.
 
-    ``promised``: as of COUNTS_PROMISED.
+    ``promised``: as of COUNTS_PROMISED; ``itself``: as of COUNTS_ITSELF.
     """
     old, new = change.old, change.new
-    if any(pod is not None and not _involved(pod, info.pod, promised) for pod in (old, new)):
+    if any(pod is not None and not _involved(pod, info.pod, promised, itself) for pod in (old, new)):
         return False
     if old is None or new is None:
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
@@ -54,6 +57,6 @@ def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]
     return all(constraint.topology_key in labels for constraint in constraints)
 
 
-def _involved(pod: Pod, waiting: Pod, promised: bool) -> bool:
+def _involved(pod: Pod, waiting: Pod, promised: bool, itself: bool) -> bool:
     beside = placed(pod, promised) and pod.metadata.namespace == waiting.metadata.namespace
-    return same_pod(pod, waiting) or beside
+    return (itself and same_pod(pod, waiting)) or beside

@@ -22,6 +22,9 @@ def node_name(waiting: Waiting) -> Iterator[Told]:
 
 
 def node_unschedulable(waiting: Waiting) -> Iterator[Told]:
+    if waiting.changed_as_new:
+        yield Told(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
+        return
     yield Told(NODE, ADD, "a node is added that is not cordoned")
     yield Told(NODE, ActionType.UPDATE_NODE_TAINT, "a node is uncordoned")
     yield Told(POD, ActionType.UPDATE_POD_TOLERATION, f"the pod comes to tolerate {UNSCHEDULABLE}")
@@ -38,6 +41,9 @@ def taint_toleration(waiting: Waiting) -> Iterator[Told]:
 
 def node_affinity(waiting: Waiting) -> Iterator[Told]:
     wanted = demanded(waiting)
+    if waiting.changed_as_new:
+        yield Told(NODE, ADD | UPDATE, f"a node is added, or changes, that has {wanted}")
+        return
     yield Told(NODE, ADD, f"a node is added with {wanted}")
     yield Told(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match comes to have {wanted}")
 

@@ -8,8 +8,8 @@ from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.labels import Selector
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.pod_groups.gangs import gang_pods, gang_terms
-from kschedctl.scheduler.queueing.events import NODE, POD, ActionType
-from kschedctl.scheduler.queueing.hints.pod_affinity import own_terms
+from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, node_actions
+from kschedctl.scheduler.queueing.hints.pod_affinity import CHECKS_BOTH_WAYS, COMPARES_NODES, own_terms
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, AffinityTerm, HostPort
 from kschedctl.studies.waking.ways.told import ADD, BY_THE_PLUGIN, DELETE, UPDATE, Told, Waiting, listed
 
@@ -40,26 +40,36 @@ def inter_pod_affinity(waiting: Waiting) -> Iterator[Told]:
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield Told(POD, ADD, f"any pod comes, changes or goes: the pod's terms cannot be read: {error}")
-    itself, labels = "the pod's own labels change", ActionType.UPDATE_POD_LABEL
+    both_ways, labels = CHECKS_BOTH_WAYS.at(waiting.gates.release), ActionType.UPDATE_POD_LABEL
+    itself = ["the pod's own labels change"] if both_ways else []
+    comes = [f"a pod on a node comes to be one {_all_of(affinity)}"] if affinity else []
     if affinity:
-        wanted = _all_of(affinity)
-        yield Told(POD, ADD, f"a pod {wanted} gets a node")
-        yield Told(POD, labels, f"a pod on a node comes to be one {wanted}, or {itself}")
-    else:
-        yield Told(POD, labels, itself)
-    own = f"a pod {_all_of(anti_affinity)} leaves a node, or " if anti_affinity else ""
-    theirs = "one leaves whose own anti-affinity is against this pod"
-    yield Told(POD, DELETE, f"{own}{theirs}" if own else theirs.replace("one leaves", "a pod leaves a node", 1))
+        yield Told(POD, ADD, f"a pod {_all_of(affinity)} gets a node")
+    if comes or itself:
+        yield Told(POD, labels, ", or ".join((*comes, *itself)))
+    leaves = [f"a pod {_all_of(anti_affinity)} leaves a node"] if anti_affinity else []
+    if both_ways:
+        whose = "whose own anti-affinity is against this pod"
+        leaves.append(f"one leaves {whose}" if leaves else f"a pod leaves a node {whose}")
+    if leaves:
+        yield Told(POD, DELETE, ", or ".join(leaves))
     if anti_affinity:
         yield Told(POD, labels, f"a pod on a node is no longer one {_all_of(anti_affinity)}")
-    yield from _of_nodes(affinity, anti_affinity)
+    yield from _of_nodes(affinity, anti_affinity, waiting)
 
 
-def _of_nodes(affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm]) -> Iterator[Told]:
+def _of_nodes(
+    affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], waiting: Waiting
+) -> Iterator[Told]:
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
     of = listed(list(dict.fromkeys(keys)), "or")
+    if not COMPARES_NODES.at(waiting.gates.release):
+        changes, how = node_actions(ActionType.UPDATE_NODE_LABEL, waiting.gates), "its labels change"
+        how = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else how
+        yield Told(NODE, ADD | changes, f"a node with label {of} is added, or {how}")
+        return
     yield Told(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {of}")
     yield Told(NODE, ActionType.UPDATE_NODE_LABEL, f"label {of} of a node changes")
 
@@ -74,6 +84,10 @@ def pod_topology_spread(waiting: Waiting) -> Iterator[Told]:
     yield Told(POD, ActionType.UPDATE_POD_LABEL, "a pod comes to be such a one by its labels, or no longer is one")
     if any(constraint.honor_taints for constraint in constraints):
         yield Told(POD, ActionType.UPDATE_POD_TOLERATION, "the pod gets another toleration")
+    if waiting.changed_as_new:
+        action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        yield Told(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
+        return
     yield Told(NODE, ADD | DELETE, f"a node with label {keys} is added or deleted")
     yield Told(NODE, ActionType.UPDATE_NODE_LABEL, f"label {keys} of a node changes")
     yield Told(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")

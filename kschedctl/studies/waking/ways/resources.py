@@ -17,9 +17,12 @@ def node_resources_fit(waiting: Waiting) -> Iterator[Told]:
     of = listed(list(requests), "or") or "pods"
     yield Told(POD, DELETE, f"any pod leaves a node (this one fits where {asked} are free then)")
     yield Told(POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, comes to ask for less {of}")
-    yield Told(NODE, ADD, f"a node is added that offers {asked}")
-    more = f"a node comes to offer more {of}, and then {asked} in all"
-    yield Told(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more)
+    if waiting.changed_as_new:
+        yield Told(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {asked}")
+    else:
+        yield Told(NODE, ADD, f"a node is added that offers {asked}")
+        more = f"a node comes to offer more {of}, and then {asked} in all"
+        yield Told(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more)
     extended = [name for name in requests if is_dra_extended(name)]
     if extended:
         yield Told("DeviceClass", EITHER, f"a DeviceClass comes to back {listed(extended, 'or')}")

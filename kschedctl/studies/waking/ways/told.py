@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kschedctl.scheduler.queueing.events import ActionType
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.queueing.events import AS_IF_ADDED, ActionType
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -21,6 +22,12 @@ class Waiting(NamedTuple):
     name: str
     plugin: Any
     view: Fork
+    gates: FeatureGates
+
+    @property
+    def changed_as_new(self) -> bool:
+        """Whether plugins that compare a node with what it was take it for a new one."""
+        return AS_IF_ADDED.at(self.gates.release)
 
 
 class Told(NamedTuple):

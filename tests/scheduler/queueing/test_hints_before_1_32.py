@@ -1,0 +1,448 @@
+"""Queueing hints of 1.30 and 1.31, where a gate switches them on.
+
+By EventsToRegister and the hints of each plugin, eventhandlers.go and internal/queue/scheduling_queue.go (v1.30.14,
+v1.31.14): what is expected is read off there by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kschedctl
+from kschedctl.scheduler.queueing.event_handlers import POD_DELETED, Occurrence
+from kschedctl.scheduler.queueing.events import POD, ChangedObject
+from kschedctl.scheduler.queueing.rejectors import Rejectors
+from kschedctl.scheduler.queueing.requeueing import hears
+from kschedctl.scheduler.scheduler import Scheduler
+
+Json = dict[str, Any]
+ON = {"SchedulerQueueingHints": True}
+
+
+def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
+    allocatable = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
+    containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
+    metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
+    status = spec.pop("status", {})
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
+
+
+def thing(kind: str, name: str = "x", **fields: Any) -> Json:
+    return {"kind": kind, "metadata": {"name": name}, **fields}
+
+
+def claim(name: str, **fields: Any) -> Json:
+    return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": {}, **fields}
+
+
+def anti_affinity(app: str) -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "zone"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def affinity(app: str) -> Json:
+    return {"podAffinity": anti_affinity(app)["podAntiAffinity"]}
+
+
+def spread(app: str) -> Json:
+    selector = {"matchLabels": {"app": app}}
+    return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+
+
+def added(new: Json) -> Json:
+    return {"action": "Add", "new": new}
+
+
+def updated(old: Json, new: Json) -> Json:
+    return {"action": "Update", "old": old, "new": new}
+
+
+def deleted(old: Json) -> Json:
+    return {"action": "Delete", "old": old}
+
+
+def woken(event: Json, *objects: Json, version: str, gates: dict[str, bool] | None = None) -> Json:
+    gates = {**ON, **(gates or {})}
+    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=gates, kube_version=version)
+    return kschedctl.wakes(cluster, "d/p", event).to_dict()
+
+
+def said(found: Json) -> list[tuple[str, str]]:
+    """(event, what the only rejector says) of each event."""
+    return [(each["event"], *each["hints"].values()) for each in found["events"]]
+
+
+def taint(key: str) -> Json:
+    return {"key": key, "effect": "NoSchedule"}
+
+
+LARGE = pod(cpu="2")
+PICKY = pod(nodeSelector={"disk": "ssd"})
+SSD = {"disk": "ssd"}
+WITH_CLAIM = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+SPREADING = pod("p", {"app": "p"}, topologySpreadConstraints=[spread("p")])
+HATING = pod(affinity=anti_affinity("db"))
+DB = pod("db", {"app": "db"}, nodeName="n1")
+ZONE = {"zone": "a"}
+ANNOTATED = {"annotations": {"a": "b"}}
+
+
+def annotated(found: Json) -> Json:
+    return {**found, "metadata": {**found["metadata"], **ANNOTATED}}
+
+
+QUEUE, SKIP, NOT = "Queue", "QueueSkip", "NotRegistered"
+NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
+    # any change of a node that matches counts, but only once the node would take the pod
+    (
+        "affinity",
+        updated(node(labels=SSD), annotated(node(labels=SSD))),
+        (node(), PICKY),
+        [("NodeAnnotationChange", QUEUE)],
+        True,
+    ),
+    (
+        "another label",
+        updated(node(), node(labels={"disk": "hdd"})),
+        (node(), PICKY),
+        [("NodeLabelChange", SKIP)],
+        False,
+    ),
+    ("affinity, no room", added(node("n2", SSD, cpu="10m")), (node(), PICKY), [("NodeAdd", QUEUE)], False),
+    ("affinity, tainted", added(node("n2", SSD, taints=[taint("a")])), (node(), PICKY), [("NodeAdd", QUEUE)], False),
+    (
+        "room",
+        updated(node(cpu="3"), annotated(node(cpu="3"))),
+        (node(), LARGE),
+        [("NodeAnnotationChange", QUEUE)],
+        True,
+    ),
+    ("less room", updated(node(cpu="3"), node(cpu="2500m")), (node(), LARGE), [("NodeAllocatableChange", QUEUE)], True),
+    ("no room", updated(node(cpu="500m"), node(cpu="1")), (node(), LARGE), [("NodeAllocatableChange", SKIP)], False),
+    (
+        "not cordoned",
+        updated(node("n2"), annotated(node("n2"))),
+        (node(unschedulable=True), pod()),
+        [("NodeAnnotationChange", QUEUE)],
+        True,
+    ),
+    (
+        "by name",
+        updated(node("n2"), annotated(node("n2"))),
+        (node(), pod(affinity={"nodeAffinity": {}}, nodeSelector=SSD)),
+        [("NodeAnnotationChange", SKIP)],
+        False,
+    ),
+    (
+        "spread: the keys are there",
+        updated(node("n2", ZONE), node("n2", {**ZONE, "other": "x"})),
+        (node(), SPREADING),
+        [("NodeLabelChange", QUEUE)],
+        True,
+    ),
+    ("spread: no such keys", added(node("n2")), (node(), SPREADING), [("NodeAdd", SKIP)], False),
+]
+"""What, the event, objects, the events and hints of both versions, and whether the pod moved."""
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.31"])
+@pytest.mark.parametrize(
+    ("event", "objects", "hints", "moved"), [case[1:] for case in NODES], ids=[c[0] for c in NODES]
+)
+def test_nodes(version: str, event: Json, objects: tuple[Json, ...], hints: list[Any], moved: bool) -> None:
+    found = woken(event, *objects, version=version)
+    assert (said(found), found["moved"], found["undecided"], found["notReplayed"]) == (hints, moved, False, [])
+
+
+OWN_MORE = {"tolerations": [{"key": "a", "operator": "Exists"}]}
+TAINTED = node(taints=[taint("a")])
+DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, str]], bool]]]] = [
+    (
+        "taints of a node that keeps the pod away",
+        updated(TAINTED, annotated(TAINTED)),
+        (TAINTED, pod()),
+        {"1.30": ([("NodeAnnotationChange", QUEUE)], False), "1.31": ([("NodeAnnotationChange", SKIP)], False)},
+    ),
+    (
+        "a node without the taint",
+        updated(node("n2", taints=[taint("b")]), node("n2")),
+        (TAINTED, pod()),
+        {"1.30": ([("NodeTaintChange", QUEUE)], True), "1.31": ([("NodeTaintChange", QUEUE)], True)},
+    ),
+    (
+        "another toleration of its own",  # in 1.30 any update is worth a try
+        updated(pod(), pod(**OWN_MORE)),
+        (TAINTED, pod()),
+        {
+            "1.30": ([("PodUpdate", NOT)], True),
+            "1.31": ([("AssignedPodUpdate", QUEUE)], True),
+            "1.32": ([("UnschedulablePodUpdatePodToleration", QUEUE)], True),
+        },
+    ),
+    (
+        "labels of its own, to taints",
+        updated(pod(), pod(labels={"a": "b"})),
+        (TAINTED, pod()),
+        {
+            "1.30": ([("PodUpdate", NOT)], True),
+            "1.31": ([("PodLabelChange", SKIP)], False),
+            "1.32": ([("UnschedulablePodUpdatePodLabel", NOT)], False),
+        },
+    ),
+    (
+        "labels of its own, to spreading",
+        updated(SPREADING, pod("p", {"app": "q"}, topologySpreadConstraints=[spread("p")])),
+        (node(), SPREADING),
+        {
+            "1.30": ([("PodUpdate", SKIP)], True),
+            "1.31": ([("PodLabelChange", SKIP)], False),
+            "1.32": ([("UnschedulablePodUpdatePodLabel", QUEUE)], True),
+        },
+    ),
+    (
+        "a toleration does not help with a cordon",
+        updated(pod(), pod(tolerations=[{"operator": "Exists"}])),
+        (node(unschedulable=True), pod()),
+        {
+            "1.31": ([("AssignedPodUpdate", NOT)], False),
+            "1.32": ([("UnschedulablePodUpdatePodToleration", QUEUE)], True),
+        },
+    ),
+    (
+        "its last gate",
+        updated(pod(schedulingGates=[{"name": "g"}]), pod()),
+        (node(), pod(schedulingGates=[{"name": "g"}])),
+        {"1.30": ([("PodUpdate", NOT)], True), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
+    ),
+    (
+        "one of two gates",  # in 1.30 PreEnqueue refuses it again
+        updated(pod(schedulingGates=[{"name": "g"}, {"name": "h"}]), pod(schedulingGates=[{"name": "h"}])),
+        (node(), pod(schedulingGates=[{"name": "g"}, {"name": "h"}])),
+        {"1.30": ([("PodUpdate", NOT)], False), "1.31": ([("AssignedPodUpdate", SKIP)], False)},
+    ),
+    (
+        "a pod with labels that anti-affinity is not about",
+        deleted(pod("web", {"app": "web"}, nodeName="n1")),
+        (node(labels=ZONE), DB, pod("web", {"app": "web"}, nodeName="n1"), HATING),
+        {"1.30": ([("AssignedPodDelete", QUEUE)], True), "1.31": ([("AssignedPodDelete", SKIP)], False)},
+    ),
+    (
+        "a node in no topology of the terms",
+        added(node("n2")),
+        (node(labels=ZONE), DB, HATING),
+        {"1.30": ([("NodeAdd", QUEUE)], True), "1.31": ([("NodeAdd", SKIP)], False)},
+    ),
+    (
+        "taints of a node in one of them",
+        updated(node("n2", ZONE, taints=[taint("b")]), node("n2", ZONE)),
+        (node(labels=ZONE), DB, HATING),
+        {
+            "1.30": ([("NodeTaintChange", QUEUE)], True),
+            "1.31": ([("NodeTaintChange", QUEUE)], True),
+        },
+    ),
+    (
+        "taints of a node in none of them",
+        updated(node("n2", taints=[taint("b")]), node("n2")),
+        (node(labels=ZONE), DB, HATING),
+        {
+            "1.30": ([("NodeTaintChange", QUEUE)], True),
+            "1.31": ([("NodeTaintChange", SKIP)], False),
+            "1.32": ([("NodeUpdateNodeTaint", QUEUE)], True),  # the scheduler adds that, without a hint
+        },
+    ),
+    (
+        "a pod comes that spreading counts",  # 1.30 tells only those whose affinity is about it
+        added(pod("r", {"app": "p"}, nodeName="n1")),
+        (node(), SPREADING),
+        {"1.30": ([("AssignedPodAdd", QUEUE)], False), "1.31": ([("AssignedPodAdd", QUEUE)], True)},
+    ),
+    (
+        "a pod that is updated, no matter how",
+        updated(DB, annotated(DB)),
+        (node(labels=ZONE), DB, HATING),
+        {
+            "1.30": ([("AssignedPodUpdate", QUEUE)], False),
+            "1.31": ([("AssignedPodUpdate", SKIP)], False),
+            "1.32": ([("AssignedPodUpdate", NOT)], False),
+        },
+    ),
+    (
+        "a pod that gives up the labels",
+        updated(DB, pod("db", {"app": "web"}, nodeName="n1")),
+        (node(labels=ZONE), DB, HATING),
+        {"1.30": ([("AssignedPodUpdate", QUEUE)], False), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
+    ),
+    (
+        "the claim of another pod",
+        added(claim("other")),
+        (node(), WITH_CLAIM),
+        {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", SKIP)], False)},
+    ),
+    (
+        "its own claim",
+        added(claim("c")),
+        (node(), WITH_CLAIM),
+        {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", QUEUE)], True)},
+    ),
+    (
+        "a class that binds at once",
+        added(thing("StorageClass", provisioner="x", volumeBindingMode="Immediate")),
+        (node(), WITH_CLAIM),
+        {"1.30": ([], False), "1.31": ([], False), "1.32": ([("storage.k8s.io/StorageClassAdd", NOT)], False)},
+    ),
+    (
+        "a driver",  # VolumeBinding has no hint for drivers before 1.32
+        updated(thing("CSIDriver", spec={}), thing("CSIDriver", spec={"storageCapacity": True})),
+        (node(), {**claim("c"), "spec": {"volumeName": "gone"}}, WITH_CLAIM),
+        {
+            "1.30": ([("CSIDriverUpdate", QUEUE)], True),
+            "1.31": ([("CSIDriverUpdate", QUEUE)], True),
+        },
+    ),
+]
+"""What, the event, objects; version -> the events and hints, and whether the pod moved."""
+
+
+@pytest.mark.parametrize(
+    ("event", "objects", "version", "hints", "moved"),
+    [(*case[1:3], version, *wanted) for case in DIFFER for version, wanted in case[3].items()],
+    ids=[f"{case[0]}, {version}" for case in DIFFER for version in case[3]],
+)
+def test_what_differs(event: Json, objects: tuple[Json, ...], version: str, hints: list[Any], moved: bool) -> None:
+    found = woken(event, *objects, version=version)
+    assert (said(found), found["moved"], found["undecided"]) == (hints, moved, False)
+
+
+def resized(name: str, before: str, after: str, **spec: Any) -> Json:
+    return updated(pod(name, cpu=before, **spec), pod(name, cpu=after, **spec))
+
+
+@pytest.mark.parametrize(
+    ("event", "moved"),
+    [
+        (resized("r", "1", "500m", nodeName="n1"), {"1.30": False, "1.31": True, "1.32": True}),
+        (resized("p", "2", "1500m"), {"1.30": True, "1.31": True, "1.32": True}),
+        (
+            updated(pod(cpu="2"), pod(containers=[{"name": "c"}])),  # in 1.31 what it no longer asks for does not count
+            {"1.30": True, "1.31": False, "1.32": True},
+        ),
+    ],
+    ids=["a pod on a node", "the pod itself", "it asks for nothing any more"],
+)
+def test_resizes(event: Json, moved: dict[str, bool]) -> None:
+    gates = {"InPlacePodVerticalScaling": True}
+    objects = node(), pod("r", cpu="1", nodeName="n1"), LARGE
+    assert {v: woken(event, *objects, version=v, gates=gates)["moved"] for v in moved} == moved
+
+
+@pytest.mark.parametrize("hinted", [True, False])
+def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> None:
+    """AssignedPodUpdated moves all pods by AssignedPodUpdate, which plugins hear of that ask for changed labels."""
+    before = pod("db", {"app": "db"}, cpu="200m", nodeName="n1")
+    event = updated(before, pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
+    gates = {"InPlacePodVerticalScaling": True, "SchedulerQueueingHints": hinted}
+    found = woken(event, node(labels=ZONE), before, HATING, version="1.31", gates=gates)
+    assert (said(found), found["moved"]) == ([("AssignedPodUpdate", SKIP if hinted else QUEUE)], not hinted)
+
+
+@pytest.mark.parametrize(("version", "rejectors"), [("1.30", []), ("1.31", ["NodeAffinity"])])
+def test_plugins_that_leave_all_nodes_out(version: str, rejectors: list[str]) -> None:
+    """Before 1.31 nobody is remembered to have refused the pod: it is tried again after its back-off."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    waiting = pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    found = woken(added(node("n2")), node(), waiting, version=version)
+    before = "unschedulable" if rejectors else "backoff"
+    assert (found["unschedulablePlugins"], found["before"]) == (rejectors, before)
+
+
+def asked(version: str, plugin: str) -> list[tuple[str, bool]]:
+    cluster = kschedctl.Cluster.from_objects([], kube_version=version, feature_gates=ON)
+    found = Scheduler(cluster).registrations("default-scheduler").by_plugin
+    return sorted((each.kind, each.hint is not None) for each in found[plugin])
+
+
+CLAIMED = "PersistentVolumeClaim"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "in_1_31"),
+    [
+        ("InterPodAffinity", [("Node", True), ("Pod", True)]),
+        ("NodeVolumeLimits", [("CSINode", False), (CLAIMED, False), ("Pod", True)]),
+        ("TaintToleration", [("Node", True), ("Pod", True)]),
+        ("VolumeRestrictions", [("Node", False), ("Node", False), (CLAIMED, True), ("Pod", True)]),
+        ("VolumeZone", [("Node", False), ("PersistentVolume", True), (CLAIMED, True), ("StorageClass", True)]),
+        (
+            "VolumeBinding",
+            [
+                ("CSIDriver", False),
+                ("CSINode", True),
+                ("CSIStorageCapacity", True),
+                ("Node", False),
+                ("PersistentVolume", False),
+                (CLAIMED, True),
+                ("StorageClass", True),
+            ],
+        ),
+    ],
+)
+def test_plugins_that_had_no_hints_in_1_30(plugin: str, in_1_31: list[tuple[str, bool]]) -> None:
+    """Kind, and whether there is a hint; of pods TaintToleration asks since there is one."""
+    assert asked("1.31", plugin) == in_1_31
+    skipped = ("Pod", True) if plugin == "TaintToleration" else None
+    assert asked("1.30", plugin) == [(kind, False) for kind, hint in in_1_31 if (kind, hint) != skipped]
+
+
+@pytest.mark.parametrize("plugin", ["NodeAffinity", "NodeUnschedulable", "NodeResourcesFit", "PodTopologySpread"])
+def test_plugins_that_had_hints_in_1_30(plugin: str) -> None:
+    assert asked("1.30", plugin) == asked("1.31", plugin)
+    assert all(hint for _, hint in asked("1.30", plugin))
+
+
+@pytest.mark.parametrize("plugin", ["EBSLimits", "GCEPDLimits", "AzureDiskLimits"])
+def test_limits_of_in_tree_disks(plugin: str) -> None:
+    assert asked("1.30", plugin) == [("Node", False), ("Node", False), (CLAIMED, False), ("Pod", False)]
+
+
+@pytest.mark.parametrize(("version", "queue"), [("1.30", "unschedulable"), ("1.31", "backoff")])
+def test_a_run_of_the_queue(version: str, queue: str) -> None:
+    """A pod comes to the emptier zone, where the one that waits has no room: now it may go to the other zone."""
+    nodes = node("n1", ZONE, cpu="2"), node("n2", {"zone": "b"}, cpu="500m")
+    there = pod("there", {"app": "p"}, nodeName="n1")
+    urgent = {"priority": 10, "preemptionPolicy": "Never"}
+    waiting = pod("p", {"app": "p"}, cpu="1", **urgent, topologySpreadConstraints=[spread("p")])
+    comes = pod("r", {"app": "p"}, nodeSelector={"zone": "b"})
+    cluster = kschedctl.Cluster.from_objects([*nodes, there, waiting, comes], feature_gates=ON, kube_version=version)
+    found = kschedctl.run_queue(cluster, closed_loop=True).to_dict()
+    rejectors = found["cycles"][0]["failed"]["d/p"]["rejectors"]
+    assert sorted(rejectors) == ["NodeResourcesFit", "PodTopologySpread"]
+    assert found["cycles"][1]["bound"] == {"d/r": "n2"}
+    assert found["queueAfter"] == {"d/p": queue}
+
+
+@pytest.mark.parametrize(
+    ("version", "rejectors", "heard"),
+    [
+        ("1.34", {"NodeResourcesFit", "DynamicResources"}, False),  # DynamicResources did not ask for pods that go
+        ("1.33", {"NodeResourcesFit", "DynamicResources"}, True),
+        ("1.33", {"SchedulingGates", "DynamicResources"}, False),
+    ],
+)
+def test_what_gated_pods_hear(version: str, rejectors: set[str], heard: bool) -> None:
+    """By movePodsToActiveOrBackoffQueue: before 1.34 all events, unless scheduling gates ever held the pod back."""
+    gates = {"DynamicResourceAllocation": True}
+    objects = [pod(), pod("gone", nodeName="n1")]
+    scheduler = Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
+    info, gone = scheduler.view.pods.infos[0], scheduler.view.pods.objects[1]
+    registrations = scheduler.registrations("default-scheduler")
+    occurrence = Occurrence(POD_DELETED, ChangedObject(POD, gone, None))
+    assert hears(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources") is heard
