@@ -130,8 +130,9 @@ class WakingChange(Document, frozen=True):
 class PodBetween(Document, frozen=True):
     """A pod that was pending at the first moment, and at the second one unless it ``ended``: what became of it then.
 
-    ``woken_by``: each change that would have woken it by itself. ``fits``: the nodes that it fits on at the second
-    moment. ``missed``: it fits there, and nothing woke it: it waits for the flush of the unschedulable pods.
+    ``woken_by``: changes that would have woken it by itself, a hundred at the most, of all ``waking_changes``.
+    ``fits``: the nodes that it fits on at the second moment. ``missed``: it fits there, and nothing woke it: it waits
+    for the flush of the unschedulable pods.
     """
 
     pod: str
@@ -142,6 +143,7 @@ class PodBetween(Document, frozen=True):
     fits: tuple[str, ...] = ()
     missed: bool = False
     ended: str = ""
+    waking_changes: int = 0
 
 
 class WakesBetween(Document, frozen=True):

@@ -276,3 +276,14 @@ def test_who_goes_need_only_be_named(event: Json) -> None:
 def test_what_cannot_be_read_is_told_with_its_place() -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected an object"):
         changes_of([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
+
+
+def test_of_many_changes_most_are_counted_only() -> None:
+    names = [f"n{number}" for number in range(150)]
+    before, after = (scheduler(*(node(name, cpu) for name in names), pod("p", "4")) for cpu in ("2", "3"))
+    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert (told.waking_changes, told.not_woken_by, told.woken_by) == (0, 150, ())
+    after = scheduler(*(node(name, "4") for name in names), pod("p", "4"))
+    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
+    assert told.headline.startswith("150 of 150 changes woke it; ")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntFlag, StrEnum
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
@@ -42,7 +42,12 @@ class ActionType(IntFlag):
         >>> ActionType.UPDATE_POD_SCALE_DOWN.label, ActionType.UPDATE.label
         ('UpdatePodScaleDown', 'Update')
         """
-        return "".join(word.capitalize() for word in str(self.name).split("_"))
+        return _label(self)
+
+
+@cache
+def _label(action: ActionType) -> str:
+    return "".join(word.capitalize() for word in str(action.name).split("_"))
 
 
 POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"

@@ -20,10 +20,19 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import changes_between, told
 from kschedctl.studies.waking.many import refused_pods
-from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, concerning, leaning, try_once
+from kschedctl.studies.waking.wakes import NONE, UNSCHEDULABLE, Refused, asked, asked_for, concerning, leaning, try_once
 from kschedctl.studies.waking.ways.told import listed
 
 FITS_TOLD = 3
+CHANGES_KEPT = 100
+"""Thousands of changes may wake a pod: more than these are counted only."""
+
+
+class Heard(NamedTuple):
+    """A change, and the events that the scheduler makes of it."""
+
+    change: ChangedObject
+    occurrences: Sequence[Occurrence]
 
 
 class Moments(NamedTuple):
@@ -31,13 +40,14 @@ class Moments(NamedTuple):
 
     before: Scheduler
     after: Scheduler
-    heard: Sequence[ChangedObject]
+    heard: Sequence[Heard]
     unheard: int
 
     @classmethod
     def of(cls, before: Scheduler, after: Scheduler) -> Moments:
-        changes = list(changes_between(before.view, after.view))
-        heard = [change for change in changes if before.event_handlers.occurrences(change)]
+        handlers = before.event_handlers
+        changes = [Heard(each, handlers.occurrences(each)) for each in changes_between(before.view, after.view)]
+        heard = [each for each in changes if each.occurrences]
         return cls(before, after, heard, len(changes) - len(heard))
 
 
@@ -108,7 +118,7 @@ Told = tuple[PodBetween, Refused | None]
 
 def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[Told]:
     """Pods that are alike; those that changed themselves, or do not wait to the end, are told apart."""
-    changed = {(each.old or each.new).key for each in moments.heard if each.kind == POD}
+    changed = {each.change.object.key for each in moments.heard if each.change.kind == POD}
     shared = None
     for pod in alike:
         if pod.key in changed or _ended(pod, moments.after):
@@ -119,24 +129,24 @@ def _pods(refused: Refused, alike: Sequence[Pod], moments: Moments, enough: int 
 
 
 def _pod(refused: Refused, pod: Pod, moments: Moments, enough: int | None) -> Told:
-    woken_by: list[WakingChange] = []
-    others = 0
     ended = _ended(pod, moments.after)
-    heard = [change for change in moments.heard if not (ended and _is_of(change, pod))]
-    for change in heard if refused.queue == UNSCHEDULABLE else ():
-        if len(woken_by) == enough:
+    heard = [each for each in moments.heard if not (ended and _is_of(each.change, pod))]
+    woken_by: list[WakingChange] = []
+    waking = others = 0
+    for each in heard if refused.queue == UNSCHEDULABLE else ():
+        if waking == enough:
             break
-        occurrences = concerning(moments.before, refused.info, change)
-        events, queue = asked(refused, occurrences, moments.after.view)
-        if queue != UNSCHEDULABLE:
-            woken_by.append(_waking(change, occurrences, [each.hints for each in events]))
-        others += queue == UNSCHEDULABLE
+        found = _woken_by(refused, each, moments)
+        waking, others = (waking + 1, others) if found else (waking, others + 1)
+        if found and waking <= CHANGES_KEPT:
+            woken_by.append(found)
     then = Then.of(pod, ended, moments.after)
     told = PodBetween(
         pod=pod.key,
-        headline=_headline(refused, woken_by, then, len(heard)),
+        headline=_headline(refused, waking, woken_by, then, len(heard)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
+        waking_changes=waking,
         not_woken_by=others,
         fits=then.fits,
         missed=bool(then.fits) and refused.queue == UNSCHEDULABLE and not woken_by,
@@ -150,9 +160,16 @@ def _is_of(change: ChangedObject, pod: Pod) -> bool:
     return change.kind == POD and same_pod(change.object, pod)
 
 
-def _waking(change: ChangedObject, occurrences: Sequence[Occurrence], hints: Sequence[dict[str, str]]) -> WakingChange:
-    queued = sorted({plugin for said_ in hints for plugin, hint in said_.items() if hint == QueueingHint.QUEUE})
-    return WakingChange(told(change), tuple(each.event.label for each in occurrences), tuple(queued))
+def _woken_by(refused: Refused, heard: Heard, moments: Moments) -> WakingChange | None:
+    """The change, where it wakes the pod."""
+    occurrences = concerning(heard.occurrences, refused.info)
+    if not asked_for(refused, occurrences):
+        return None
+    events, queue = asked(refused, occurrences, moments.after.view)
+    if queue == UNSCHEDULABLE:
+        return None
+    queued = {plugin for each in events for plugin, hint in each.hints.items() if hint == QueueingHint.QUEUE}
+    return WakingChange(told(heard.change), tuple(each.event for each in events), tuple(sorted(queued)))
 
 
 class Then(NamedTuple):
@@ -182,14 +199,14 @@ class Then(NamedTuple):
         return f"fits on {listed(self.fits[:FITS_TOLD], 'or')}{more}" if self.fits else "fits nowhere"
 
 
-def _headline(refused: Refused, woken_by: Sequence[WakingChange], then: Then, heard: int) -> str:
+def _headline(refused: Refused, waking: int, woken_by: Sequence[WakingChange], then: Then, heard: int) -> str:
     if refused.queue == NONE:
         end = f"; at the second it {then.words}" if then.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if refused.queue != UNSCHEDULABLE:
         return "had nobody to wait for, and is tried again after its back-off"
-    if woken_by:
-        number = f"{len(woken_by):,} of {heard:,} changes" if len(woken_by) > 1 else woken_by[0].change
+    if waking:
+        number = f"{waking:,} of {heard:,} changes" if waking > 1 else woken_by[0].change
         return f"{number} woke it; at the second moment it {then.words}"
     nothing = f"none of {heard:,} changes woke it" if heard > 1 else "nothing woke it"
     if then.ended:

@@ -115,7 +115,7 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
 
     ``view``: after the change, but for nodes and pods, where it is known.
     """
-    heard = concerning(scheduler, refused.info, change)
+    heard = concerning(scheduler.event_handlers.occurrences(change) if change else (), refused.info)
     if view is None:
         view = view_after(scheduler.view, change) if change else scheduler.view
     events, after = asked(refused, heard, view)
@@ -143,10 +143,17 @@ def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:
     return {"not_replayed": not_replayed(scheduler, refused.framework), **fields}
 
 
-def concerning(scheduler: Scheduler, info: PodInfo, change: ChangedObject | None) -> list[Occurrence]:
-    """The events that the scheduler makes of a change, less those about other pods that wait."""
-    found = scheduler.event_handlers.occurrences(change) if change else []
-    return [each for each in found if not each.itself or same_pod(each.change.new, info.pod)]
+def concerning(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
+    """The events less those about other pods that wait."""
+    return [each for each in occurrences if not each.itself or same_pod(each.change.new, info.pod)]
+
+
+def asked_for(refused: Refused, occurrences: Iterable[Occurrence]) -> bool:
+    """Whether some rejector asked for one of the events; without hints all count that the pod itself makes."""
+    registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
+    if any(registrations.hints(plugin, each.event) for each in occurrences for plugin in rejectors):
+        return True
+    return not registrations.hinted and any(each.itself for each in occurrences)
 
 
 def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tuple[tuple[EventReport, ...], str]:

@@ -171,4 +171,5 @@ def _between(pod: PodBetween, style: Style) -> Iterator[Cell]:
     shown, note = first_rows(pod.woken_by, style, CHANGES_SHOWN)
     for each in shown:
         yield Marked(f"{each.change} ({', '.join(each.events)}): Queue by {', '.join(each.by)}", Tone.FAINT)
-    yield Marked(note, Tone.FAINT)
+    counted = pod.waking_changes - len(pod.woken_by)
+    yield Marked(note or (f"… {counted:,} more, which were counted only" if counted > 0 else ""), Tone.FAINT)
