@@ -8,19 +8,21 @@ Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.arrays import Amounts, Bools, Rows
 from kschedctl.api.objects import NodeResourceTopology, Pod
+from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.leaning import Effect, Lean, Unknown
 from kschedctl.scheduler.scheduler_plugins.effective_requests import container_requests, effective_requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, is_affine
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprints, in_words, xxh64_of
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     AUTODETECT,
@@ -33,6 +35,8 @@ from kschedctl.snapshot.fork import Fork
 
 FINGERPRINT, METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 WITH_EXCLUSIVE = "with-exclusive-resources"
+LONGEST = 32
+"""Characters, more than any fingerprint has."""
 OLDER = "may be older in the scheduler's cache"
 OTHERS = "of {} are not about the pods that are there, and the scheduler's cache was not read"
 
@@ -80,37 +84,67 @@ class OverReserve:
     def _published(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
-        differ, foreign = np.zeros(len(view.nodes), np.bool_), np.zeros(len(view.nodes), np.bool_)
-        there: dict[str, list[Pod]] = {}
-        for pod in view.cluster.pods:
-            there.setdefault(pod.spec.node_name, []).append(pod)
-        for topology in topologies:
-            row = view.nodes.index.get(topology.metadata.name)
-            if row is None:
-                continue
-            pods = there.get(topology.metadata.name, [])
-            differ[row] = not self._is_about(topology, pods)
-            foreign[row] = differ[row] and any(self._is_foreign(pod, topology, profiles) for pod in pods)
-        return PublishedPods(differ, foreign)
+        pods, nodes = view.cluster.pods, len(view.nodes)
+        told = _Told.of(topologies, view.nodes.index, nodes, self.settings.resync_method)
+        place = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)[pods.node.codes]
+        there = np.flatnonzero((place >= 0) & (told.published[place] != ""))
+        row, template = place[there], pods.template[there]
+        exclusive = self._exclusive(told, pods.templates)[told.offered[row], template]
+        counted = _where(self._is_known, pods)[template] & (exclusive | ~told.only_exclusive[row])
+        chosen, seeds = there[counted], xxh64_of([pod.metadata.namespace for pod in pods.templates])
+        hashes = xxh64_of(np.array(pods.names, object)[chosen], seeds[pods.template[chosen]])
+        now = np.array([in_words(each) for each in fingerprints(hashes, row[counted], nodes)], np.str_)
+        differ = (told.published != "") & (told.published != now)
+        others = _where(lambda pod: self._is_foreign(pod, profiles), pods)[template]
+        others &= exclusive | (self.settings.foreign_pods_detect != ONLY_EXCLUSIVE)
+        return PublishedPods(differ, differ & (np.bincount(row[others], minlength=nodes) > 0))
 
-    def _is_about(self, topology: NodeResourceTopology, pods: Sequence[Pod]) -> bool:
-        attributes = {attribute.name: attribute.value for attribute in reversed(topology.attributes)}
-        detected = self.settings.resync_method == AUTODETECT and attributes.get(METHOD) == WITH_EXCLUSIVE
-        counted = [pod for pod in pods if self._is_known(pod)]
-        if detected or self.settings.resync_method == ONLY_EXCLUSIVE:
-            names = _resources(topology)
-            counted = [pod for pod in counted if is_exclusive(pod, names)]
-        return fingerprint((p.metadata.namespace, p.metadata.name) for p in counted) == attributes.get(FINGERPRINT)
+    def _exclusive(self, told: _Told, templates: Sequence[Pod]) -> Bools:
+        """(S, T): whether pods of a template have something of their own, of each set of resources; where that is not
+        asked for none has."""
+        asked = told.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
+        found = np.zeros((len(told.resources), len(templates)), np.bool_)
+        for number, names in enumerate(told.resources if asked else ()):
+            found[number] = [is_exclusive(template, names) for template in templates]
+        return found
 
     def _is_known(self, pod: Pod) -> bool:
         phase = pod.status.phase
         return phase != "Pending" if self.settings.informer_mode == DEDICATED else phase == "Running"
 
-    def _is_foreign(self, pod: Pod, topology: NodeResourceTopology, profiles: frozenset[str]) -> bool:
-        mode = self.settings.foreign_pods_detect
-        if mode == NONE or pod.spec.scheduler_name in profiles:
-            return False
-        return mode != ONLY_EXCLUSIVE or is_exclusive(pod, _resources(topology))
+    def _is_foreign(self, pod: Pod, profiles: frozenset[str]) -> bool:
+        return self.settings.foreign_pods_detect != NONE and pod.spec.scheduler_name not in profiles
+
+
+class _Told(NamedTuple):
+    """What the topologies say: ``published`` (N,) is the fingerprint, a blank where there is none, empty for a node
+    without a topology; ``only_exclusive`` (N,): it is of the pods that have something of their own, of the resources
+    ``offered`` (N,), by their numbers among the sets of names."""
+
+    published: npt.NDArray[np.str_]
+    only_exclusive: Bools
+    offered: Rows
+    resources: tuple[frozenset[str], ...]
+
+    @classmethod
+    def of(cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], nodes: int, method: str) -> _Told:
+        published, only_exclusive, offered = [""] * nodes, np.zeros(nodes, np.bool_), np.zeros(nodes, np.int64)
+        resources: dict[frozenset[str], int] = {frozenset(): 0}
+        for topology in topologies:
+            row = index.get(topology.metadata.name)
+            if row is None:
+                continue
+            attributes = {attribute.name: attribute.value for attribute in reversed(topology.attributes)}
+            published[row] = (attributes.get(FINGERPRINT) or " ")[:LONGEST]
+            detected = method == AUTODETECT and attributes.get(METHOD) == WITH_EXCLUSIVE
+            only_exclusive[row] = detected or method == ONLY_EXCLUSIVE
+            offered[row] = resources.setdefault(_resources(topology), len(resources))
+        return cls(np.array(published, np.str_), only_exclusive, offered, tuple(resources))
+
+
+def _where(holds: Callable[[Pod], bool], pods: PodTable) -> Bools:
+    """(T,): the templates for which it holds."""
+    return np.array([holds(template) for template in pods.templates], np.bool_)
 
 
 def is_exclusive(pod: Pod, published: frozenset[str]) -> bool:

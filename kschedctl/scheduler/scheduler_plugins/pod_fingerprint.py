@@ -1,25 +1,37 @@
 """The fingerprint by which an exporter of NodeResourceTopologies tells which pods it has counted.
 
-Upstream: github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2), and the hash XXH64 that it is made of.
+Upstream: github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2), and the hash XXH64 that it is made of. All texts
+of one length are hashed at once, word by word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Rows
+
+Hashes = npt.NDArray[np.uint64]
+Octets = npt.NDArray[np.uint8]
 
 PREFIX, VERSION = "pfp0", "v001"
-STRIPE = 32
-"""Bytes that are mixed into four lanes at once."""
+STRIPE = 4
+"""Words that are mixed into as many lanes at once."""
+WORD = 8
+"""Bytes."""
 
-_PRIMES = (
-    0x9E3779B185EBCA87,
-    0xC2B2AE3D27D4EB4F,
-    0x165667B19E3779F9,
-    0x85EBCA77C2B2AE63,
-    0x27D4EB2F165667C5,
+_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
 )
-_MASK = (1 << 64) - 1
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
@@ -28,56 +40,83 @@ def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     >>> fingerprint([("namespace1", "pod1")])
     'pfp0v0019e0420efb37746c6'
     """
-    hashes = sorted(xxh64(name.encode(), _of_namespace(namespace)) for namespace, name in pods)
-    found = xxh64(b"".join(each.to_bytes(8, "little") for each in hashes))
-    return f"{PREFIX}{VERSION}{found:016x}"
+    namespaces, names = zip(*pods, strict=True) if (pods := list(pods)) else ((), ())
+    hashes = xxh64_of(names, xxh64_of(namespaces))
+    return in_words(fingerprints(hashes, np.zeros(len(hashes), np.int64), 1)[0])
 
 
-@lru_cache(maxsize=1024)
-def _of_namespace(namespace: str) -> int:
-    return xxh64(namespace.encode())
+def in_words(found: np.uint64) -> str:
+    return f"{PREFIX}{VERSION}{int(found):016x}"
 
 
-def xxh64(data: bytes, seed: int = 0) -> int:
-    """
-    >>> hex(xxh64(b""))
-    '0xef46db3751d8e999'
-    """
-    first, second, third, fourth, fifth = _PRIMES
-    whole = len(data) - len(data) % STRIPE
-    found = _lanes(data[:whole], seed) if whole else seed + fifth
-    found = (found + len(data)) & _MASK
-    rest = data[whole:]
-    while len(rest) >= 8:
-        found ^= _round(0, int.from_bytes(rest[:8], "little"))
-        found, rest = (_rotated(found, 27) * first + fourth) & _MASK, rest[8:]
-    if len(rest) >= 4:
-        found ^= int.from_bytes(rest[:4], "little") * first & _MASK
-        found, rest = (_rotated(found, 23) * second + third) & _MASK, rest[4:]
-    for byte in rest:
-        found = _rotated(found ^ byte * fifth & _MASK, 11) * first & _MASK
-    found = (found ^ found >> 33) * second & _MASK
-    found = (found ^ found >> 29) * third & _MASK
-    return found ^ found >> 32
-
-
-def _lanes(data: bytes, seed: int) -> int:
-    """Of whole stripes: four lanes, each with every fourth word."""
-    first, second, _, fourth, _ = _PRIMES
-    lanes = [(seed + start) & _MASK for start in (first + second, second, 0, -first)]
-    for start in range(0, len(data), 8):
-        lane = start // 8 % 4
-        lanes[lane] = _round(lanes[lane], int.from_bytes(data[start : start + 8], "little"))
-    found = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
-    for lane in lanes:
-        found = ((found ^ _round(0, lane)) * first + fourth) & _MASK
+def fingerprints(hashes: Hashes, rows: Rows, count: int) -> Hashes:
+    """(N,): of the pods of each of ``count`` rows, by the hashes (P,) of their names, seeded by those of their
+    namespaces, and by their rows (P,)."""
+    ordered = hashes[np.lexsort((hashes, rows))].astype("<u8")
+    sizes = np.bincount(rows, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    found = np.zeros(count, np.uint64)
+    for size in np.unique(sizes).tolist():
+        alike = np.flatnonzero(sizes == size)
+        words = ordered[starts[alike, np.newaxis] + np.arange(size)]
+        found[alike] = xxh64(words.view(np.uint8).reshape(len(alike), WORD * size))
     return found
 
 
-def _round(lane: int, word: int) -> int:
-    first, second = _PRIMES[:2]
-    return _rotated((lane + word * second) & _MASK, 31) * first & _MASK
+def xxh64_of(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
+    """(K,): of texts as UTF-8.
+
+    >>> [hex(each) for each in xxh64_of(["", "xxhash"])]
+    ['0xef46db3751d8e999', '0x32dd38952c4bc720']
+    """
+    encoded = list(map(str.encode, texts))
+    written, lengths = np.array([*encoded, None], object)[:-1], np.array(list(map(len, encoded)), np.int64)
+    seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
+    found = np.zeros(len(encoded), np.uint64)
+    for length in np.unique(lengths).tolist():
+        alike = np.flatnonzero(lengths == length)
+        octets = np.frombuffer(b"".join(written[alike]), np.uint8).reshape(len(alike), length)
+        found[alike] = xxh64(octets, seeds[alike])
+    return found
 
 
-def _rotated(value: int, by: int) -> int:
-    return (value << by | value >> 64 - by) & _MASK
+def xxh64(octets: Octets, seeds: Hashes | None = None) -> Hashes:
+    """(K,): of texts (K, L) that are all as long."""
+    count, length = octets.shape
+    seeds = np.zeros(count, np.uint64) if seeds is None else seeds
+    rest = length // WORD * WORD
+    words = np.ascontiguousarray(octets[:, :rest]).view("<u8").astype(np.uint64)
+    whole = length // (STRIPE * WORD) * STRIPE
+    found = _lanes(words[:, :whole], seeds) if whole else seeds + _FIFTH
+    found = found + np.uint64(length)
+    for word in words[:, whole:].T:
+        found = _rotated(found ^ _round(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
+    if length - rest >= WORD // 2:
+        half = np.ascontiguousarray(octets[:, rest : rest + WORD // 2]).view("<u4")[:, 0].astype(np.uint64)
+        found = _rotated(found ^ half * _FIRST, 23) * _SECOND + _THIRD
+        rest += WORD // 2
+    for octet in octets[:, rest:].T:
+        found = _rotated(found ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+    found = (found ^ found >> np.uint64(33)) * _SECOND
+    found = (found ^ found >> np.uint64(29)) * _THIRD
+    return found ^ found >> np.uint64(32)
+
+
+def _lanes(words: Hashes, seeds: Hashes) -> Hashes:
+    """Of whole stripes (K, W): four lanes, each with every fourth word."""
+    lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
+    for place, word in enumerate(words.T):
+        lanes[place % STRIPE] = _round(lanes[place % STRIPE], word)
+    turned = [_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
+    found = turned[0] + turned[1] + turned[2] + turned[3]
+    for lane in lanes:
+        found = (found ^ _round(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
+    return found
+
+
+def _round(lane: Hashes, word: Hashes) -> Hashes:
+    return _rotated(lane + word * _SECOND, 31) * _FIRST
+
+
+def _rotated(value: Hashes, by: int) -> Hashes:
+    return value << np.uint64(by) | value >> np.uint64(64 - by)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_node_resource_topology_match import HALF, NAME, container, node, topology
+from test_node_resource_topology_match import GPU, HALF, NAME, container, node, topology
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
@@ -141,6 +141,25 @@ def test_published_about_others(numa: tuple[Json, ...]) -> None:
     found = report(published("gone", numa=numa), pod("old", THREE, "a"), pod("web", THREE))
     assert doubts(found) == [(CHANGED, "verdict")]
     assert found["undecided"]
+
+
+def test_every_node_is_asked_about_its_own_pods() -> None:
+    """Of b's two pods one has devices of its own, which only b publishes; c has none, d no topology, and e's left."""
+    device = {GPU: "1"}
+    shared = pod("shared", {"cpu": "1"}, "b", {}), pod("device", device, "b"), pod("device-d", device, "d")
+    there = (pod("one", THREE, "a"), *shared, pod("other", THREE, "e", scheduler="another"))
+
+    def about(name: str, *names: str, numa: Json = HALF) -> Json:
+        method = "with-exclusive-resources"
+        found = published(*names, method=method if name == "b" else "", numa=(numa,))
+        return {**found, "metadata": {"name": name}}
+
+    topologies = [about("a", "one"), about("b", "device", numa={**HALF, **device}), about("c"), about("e", "gone")]
+    found = cluster(*(node(name) for name in "bcde"), *there, *topologies)
+    view = Scheduler(found).view
+    differ, foreign = OverReserve(NAME, NumaCacheArgs()).published(view)
+    rows = [view.nodes.index[name] for name in "abcde"]
+    assert differ[rows].tolist() == foreign[rows].tolist() == [False, False, False, False, True]
 
 
 def test_nothing_is_said_of_which_pods_it_is_about() -> None:
