@@ -287,3 +287,54 @@ def test_of_many_changes_most_are_counted_only() -> None:
     (told,) = wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
     assert told.headline.startswith("150 of 150 changes woke it; ")
+
+
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "there", "namespace": "d", "uid": "c"},
+    "spec": {"devices": {"requests": []}},
+}
+
+
+def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
+    """All that DynamicResources asks for has PreEnqueue asked again, which refuses while a claim is missing."""
+    named, generated = {"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimTemplateName": "t"}
+    there = {"name": "c", "resourceClaimName": "there"}
+    pods = [
+        pod("named", resourceClaims=[named]),
+        pod("generated", resourceClaims=[generated]),
+        pod("both", resourceClaims=[generated, named]),
+        pod("tried", resourceClaims=[there]),
+    ]
+    found = scheduler(node("n1"), CLAIM, *pods)
+    told = "the pod is told the names of its generated claims"
+    assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
+    assert words(found, "d/generated") == {"DynamicResources": [told]}
+    both = ["claim d/gone is created, and then all of its claims are there", told]
+    assert words(found, "d/both") == {"DynamicResources": both}
+    assert "DynamicResources" not in words(found, "d/tried")
+
+
+def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "d"},
+    }
+    group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    member = pod("p", schedulingGroup={"podGroupName": "g"})
+    found = Scheduler(kschedctl.Cluster.from_objects([node("n1"), group, member], feature_gates=gates))
+    assert words(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
+
+
+def test_without_hints_any_update_of_the_pod_itself_is_worth_a_try() -> None:
+    """isPodUpdated in the queue of 1.31; no plugin is asked, SchedulingGates least of all."""
+    gated, large = pod("gated", schedulingGates=[{"name": "wait"}]), pod("p")
+    cluster = kschedctl.Cluster.from_objects([node("n1"), gated, large], kube_version="1.31")
+    found = Scheduler(cluster)
+    assert words(found, "d/gated") == {"SchedulingGates": ["the last of its scheduling gates is removed: wait"]}
+    assert words(found, "d/p")["NodeResourcesFit"][-1] == "the pod itself is updated, in more than its status"
+    event = {"action": "Update", "old": large, "new": pod("p", labels={"a": "b"})}
+    assert kschedctl.wakes(cluster, "d/p", event).moved

@@ -140,5 +140,6 @@ def test_words_without_hints() -> None:
         "any delete of a Pod",
         "any update of a Pod that is being resized",
         "any add or update of a Node that would then take it",
+        "the pod itself is updated, in more than its status",
     ]
     assert not report.undecided

@@ -60,7 +60,8 @@ def _headline(refused: Refused, number: int) -> str:
 
 
 def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
-    waiting = Waiting(refused.info, plugin, refused.framework.plugins.get(plugin), scheduler.view, scheduler.gates)
+    made, gated = refused.framework.plugins.get(plugin), plugin == refused.attempt.gating_plugin
+    waiting = Waiting(refused.info, plugin, made, scheduler.view, scheduler.gates, gated)
     registered = refused.registrations.by_plugin.get(plugin, ())
     found = ways(waiting, registered, refused.registrations.hinted)
     return RejectorReport(

@@ -35,26 +35,38 @@ WORDS: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
     "GangScheduling": pods.gang_scheduling,
     "Coscheduling": pods.coscheduling,
 }
+LIFTING: Mapping[str, Callable[[Waiting], Iterator[Told]]] = {
+    "SchedulingGates": pods.scheduling_gates,
+    "DynamicResources": resources.claims_appear,
+    "GangScheduling": pods.gang_scheduling,
+}
+"""Of plugins that keep pods from being tried: what it takes until they do not, of all that they are told of."""
 FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}
 OF_RESIZES = " that is being resized"
 REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
 """Kind -> which changes reach the pod (scheduler/queueing/pre_checks.py)."""
 THEN = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
 """The same, after words."""
+ITSELF = "the pod itself is updated, in more than its status"
 ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
 
 
 def ways(waiting: Waiting, asked: tuple[ClusterEventWithHint, ...], hinted: bool) -> Iterator[Told]:
     """The kinds of change that wake the pod, of those that the plugin asked for.
 
-    Without queueing hints (``hinted``) every change that was asked for does, if it reaches the pod; so do those that
-    older versions, where nodes are pre-checked all the same, ask for without a hint.
+    Without queueing hints (``hinted``) every change that was asked for does, if it reaches the pod, and any update of
+    the pod itself; so do those that older versions, where nodes are pre-checked all the same, ask for without a hint.
     """
+    if waiting.gated and waiting.name in LIFTING:
+        yield from LIFTING[waiting.name](waiting)
+        return
     checked = pre_checked(waiting.gates)
     plain = [each for each in asked if not hinted or (NODE in checked and each.hint is None)]
     yield from (told for each in plain for told in _without_hint(each, checked))
     if hinted:
         yield from _by_hints(waiting, [each for each in asked if each not in plain], checked)
+    else:
+        yield Told(POD, UPDATE, ITSELF)
 
 
 def _by_hints(waiting: Waiting, asked: Sequence[ClusterEventWithHint], checked: Collection[str]) -> Iterator[Told]:

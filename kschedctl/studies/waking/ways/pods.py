@@ -8,9 +8,11 @@ from kschedctl.api.gangs import coscheduling_gang
 from kschedctl.api.labels import Selector
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.pod_groups.gangs import gang_pods, gang_terms
+from kschedctl.scheduler.pod_groups.state import find_pod_group, state_of
 from kschedctl.scheduler.queueing.events import NODE, POD, ActionType, node_actions
 from kschedctl.scheduler.queueing.hints.pod_affinity import CHECKS_BOTH_WAYS, COMPARES_NODES, own_terms
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, AffinityTerm, HostPort
+from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.waking.ways.told import ADD, BY_THE_PLUGIN, DELETE, UPDATE, Told, Waiting, listed
 
 
@@ -96,7 +98,12 @@ def pod_topology_spread(waiting: Waiting) -> Iterator[Told]:
 def gang_scheduling(waiting: Waiting) -> Iterator[Told]:
     group = waiting.info.spec.scheduling_group
     name = f"{waiting.info.namespace}/{group.pod_group_name}" if group else "its group"
-    yield Told(POD, ADD, f"another pod of group {name} is created")
+    key = group_key(waiting.info.pod)
+    found = find_pod_group(waiting.view, key) if key else None
+    gang = found.spec.scheduling_policy.gang if found else None
+    missing = gang.min_count - state_of(waiting.view, key).size if gang and key else 0
+    another = f"{missing:,} more pods" if missing > 1 else "another pod"
+    yield Told(POD, ADD, f"{another} of group {name} {'are' if missing > 1 else 'is'} created")
     yield Told("PodGroup", ADD, f"PodGroup {name} is created")
 
 

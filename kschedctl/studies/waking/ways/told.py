@@ -16,13 +16,17 @@ BY_THE_PLUGIN = ActionType(0)
 
 
 class Waiting(NamedTuple):
-    """A pod that was refused, the plugin that is asked about, and the cluster. Extenders have a name only."""
+    """A pod that was refused, the plugin that is asked about, and the cluster. Extenders have a name only.
+
+    ``gated``: the plugin keeps the pod from being tried at all, until it says otherwise itself.
+    """
 
     info: PodInfo
     name: str
     plugin: Any
     view: Fork
     gates: FeatureGates
+    gated: bool = False
 
     @property
     def changed_as_new(self) -> bool:
