@@ -175,9 +175,10 @@ def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
     >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
     [1, 2, 2, 0]
     """
-    whole = values.astype(np.int64)
-    whole += values - whole >= 0.5
-    return whole
+    halves = (values + values).astype(np.int64)
+    halves += 1
+    halves >>= 1
+    return halves
 
 
 def _weighted_mean(strategy: ScoringStrategy, scores: Amounts, counted: npt.NDArray[np.bool_]) -> Scores:

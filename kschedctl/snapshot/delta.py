@@ -37,9 +37,9 @@ class Delta:
         """(T, ...) by info -> (N, ...): by how much the sum over the pods of each node changes."""
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
-            changes = values[self.info]
+            changes = values.take(self.info, axis=0)
             changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
-            starts = np.flatnonzero(np.diff(self.node, prepend=-1))
+            starts = run_starts(self.node)
             total[self.node[starts]] = np.add.reduceat(changes, starts, axis=0)
         return total
 
@@ -79,6 +79,17 @@ class Delta:
             np.concatenate((self.info, later.info)),
             np.concatenate((self.sign, later.sign)),
         )
+
+
+def run_starts(values: Ints | Rows) -> Rows:
+    """Where each run of equal values begins.
+
+    >>> run_starts(np.array([3, 3, 5, 7, 7])).tolist()
+    [0, 2, 3]
+    """
+    other = np.ones(len(values), np.bool_)
+    other[1:] = values[1:] != values[:-1]
+    return other.nonzero()[0]
 
 
 NO_CHANGE = Delta(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))

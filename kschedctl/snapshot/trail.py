@@ -25,26 +25,26 @@ class Trail:
     latest: Move
 
     def __init__(self) -> None:
-        self._moves = np.empty((4, 64), np.int32)
+        self._moves = np.empty((64, 4), np.int32)
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
     def append(self, row: int, info: int, sign: int, position: int) -> None:
-        if self._length == self._moves.shape[1]:
-            self._moves = np.concatenate((self._moves, np.empty_like(self._moves)), axis=1)
+        if self._length == len(self._moves):
+            self._moves = np.concatenate((self._moves, np.empty_like(self._moves)))
         self.latest = Move(row, info, sign)
-        self._moves[:, self._length] = row, info, sign, position
+        self._moves[self._length] = row, info, sign, position
         self._length += 1
 
     def since(self, length: int) -> Ints:
         """(3, M): row, info and sign of the moves after the trail had this length."""
-        return self._moves[:3, length : self._length]
+        return self._moves[length : self._length, :3].T
 
     def pods_since(self, length: int) -> Ints:
         """(3, M): row, sign and position of the same moves."""
-        return self._moves[[0, 2, 3], length : self._length]
+        return self._moves[length : self._length, [0, 2, 3]].T
 
     def copy(self) -> Trail:
         other = copy(self)

@@ -13,7 +13,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Position, Row
+from kschedctl.api.arrays import Ints, Position, Row, Rows
+from kschedctl.snapshot.delta import run_starts
 from kschedctl.snapshot.fork import Fork
 
 Positions = npt.NDArray[np.int64]
@@ -163,6 +164,7 @@ def choose(view: Fork, candidates: Candidates) -> BestCandidates:
     return BestCandidates(left, decided_by)
 
 
-def turn(node: npt.NDArray[np.int32]) -> Positions:
+def turn(node: Ints | Rows) -> Positions:
     """For sorted rows: how many of the same row come before each."""
-    return np.arange(len(node)) - np.searchsorted(node, node)
+    starts = run_starts(node)
+    return np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))

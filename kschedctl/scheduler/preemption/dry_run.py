@@ -180,7 +180,8 @@ class _Victims:
         chosen = np.zeros(len(self.view.nodes), np.bool_)
         chosen[rows] = True
         order = order[self.removed & chosen[self.node]]
-        starts = np.searchsorted(self.node[order], np.append(rows, len(self.view.nodes)))
+        sizes = np.bincount(self.node[order], minlength=len(chosen))[rows]
+        starts = np.append(0, np.cumsum(sizes))
         found = Candidates(rows, starts, self.pod[order], self.violating[order])
         return found.counted(self.violating[order] & ~self.uncounted[order]) if self.uncounted.any() else found
 

@@ -79,7 +79,7 @@ class AlikePods:
             if nominated:
                 local = self._yielding(local, nominated)
             fitting = int(np.count_nonzero(local >= 0))
-            self.tied = np.flatnonzero(local == local.max()) if fitting else NOWHERE
+            self.tied = (local == local.max()).nonzero()[0] if fitting else NOWHERE
             return self.tied, fitting
         refused = local < 0
         for asked in self.moving:
@@ -94,7 +94,7 @@ class AlikePods:
         total = self._total(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
-        self.tied = rows[np.flatnonzero(total == total.max())]
+        self.tied = rows[(total == total.max()).nonzero()[0]]
         return self.tied, len(rows)
 
     def _yielding(self, local: Scores, nominated: Delta) -> Scores:
@@ -106,8 +106,7 @@ class AlikePods:
         """Whether such a pod fits on a row for certain, also with the pods nominated ahead of it."""
         if self.hopeless or self.moving or self.claims:
             return False
-        self.local.bring_up(self.tied)
-        if self.local.scores[row] < 0 or (self.always is not None and self.local.scores[row] + self.always[row] < 0):
+        if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
             return False
         here = nominated.node == row
         return not (nominated and here.any())
@@ -125,7 +124,7 @@ class AlikePods:
         return np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
 
     def _total(self, local: Scores, rows: Rows) -> Scores:
-        total = local[rows]
+        total = local.copy() if rows is self.view.nodes.rows else local[rows]
         for fixed, state, raw in self.fixed_scores:
             total += self._weight(fixed) * fixed.normalize(state, raw[rows])
         for moving, prepare in self.moving_scores:

@@ -106,6 +106,12 @@ class LocalScores:
         else:
             self._set(rows, self._compute(rows))
 
+    def fits(self, row: int) -> bool:
+        """Whether such a pod fits on one row now, whatever else moved."""
+        if self.view.touched[row] <= self.seen:
+            return bool(self.scores[row] >= 0)
+        return not self._refused_beside(NO_CHANGE, OwnRows(self.view, np.array([row])))[0]
+
     def crowded(self, nominated: Delta, priority: int) -> Bools:
         """(N,): where a pod of this priority is refused as other pods are nominated ahead of it."""
         known, now = self._crowded.get(priority), len(self.view.trail)

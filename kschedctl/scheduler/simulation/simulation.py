@@ -15,11 +15,7 @@ from typing import NamedTuple
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.scheduler.cycle import Cycle
-from kschedctl.scheduler.framework import (
-    PluginError,
-    PreFilterResult,
-    ReservePlugin,
-)
+from kschedctl.scheduler.framework import PluginError, PreFilterResult, ReservePlugin
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.permit import permit_refusal
@@ -38,6 +34,7 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
 
 SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
@@ -228,10 +225,11 @@ class Simulation:
         return self._attempt_alone(position)
 
     def _attempt_alone(self, position: Position) -> Outcome | None:
-        framework, failures = self.framework(position), self._failures
+        info, failures = self._incoming(position), self._failures
+        framework = self.profiles.of(info)
         if failures and framework and self.placements.likeness(framework, position) in failures:
             return None
-        settled = self._settled(position, framework)
+        settled = self._settled(position, info, framework)
         if settled is not None or framework is None:
             return settled
         try:
@@ -244,7 +242,8 @@ class Simulation:
 
     def _tried_together(self, members: Sequence[Position]) -> tuple[list[Outcome], GangAttempt]:
         """The pods of one group that wait; of those that wait on there is no outcome."""
-        settled = {position: self._settled(position, self.framework(position)) for position in members}
+        infos = {position: self._incoming(position) for position in members}
+        settled = {position: self._settled(position, info, self.profiles.of(info)) for position, info in infos.items()}
         found = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
@@ -326,7 +325,7 @@ class Simulation:
 
     def framework(self, position: Position) -> Framework | None:
         """The profile that serves a pod."""
-        return self.profiles.of(self.placements.incoming(int(self.view.pods.info[position])))
+        return self.profiles.of(self._incoming(position))
 
     def _framework(self, position: Position) -> Framework:
         framework = self.framework(position)
@@ -334,9 +333,11 @@ class Simulation:
             raise KeyError(position)
         return framework
 
-    def _settled(self, position: Position, framework: Framework | None) -> Outcome | None:
+    def _incoming(self, position: Position) -> PodInfo:
+        return self.placements.incoming(int(self.view.pods.info[position]))
+
+    def _settled(self, position: Position, info: PodInfo, framework: Framework | None) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""
-        info = self.placements.incoming(int(self.view.pods.info[position]))
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
         gated = self.profiles.gated(framework, info)
@@ -357,7 +358,7 @@ class Simulation:
 
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
-        info = self.placements.incoming(int(self.view.pods.info[position]))
+        info = self._incoming(position)
         if not self.preemption or info.spec.preemption_policy == "Never":
             return None
         eligible = self._preemptors.eligible(framework, position, info)

@@ -6,6 +6,7 @@ Upstream: plugins/podtopologyspread/scoring.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,7 @@ def raw_scores(
     """
     complete = labelled_nodes(constraints, settings, info, view)
     scored = rows if complete.all() else rows[complete[rows]]
-    score = np.zeros(len(view.nodes), np.float64)
-    for constraint in constraints:
-        score += _score(constraint, settings, info, view, scored=scored, complete=complete)
+    score = reduce(np.add, (_score(c, settings, info, view, scored=scored, complete=complete) for c in constraints))
     if scored is rows:
         return round_half_away(score if rows is view.nodes.rows else score[rows]), None
     return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
