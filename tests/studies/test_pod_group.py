@@ -104,6 +104,40 @@ def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topo
     assert report["headline"] == (f"no pod of its group train fits in any {ZONE}" if topology else alone)
 
 
+def job(parallelism: int) -> Json:
+    spec: Json = {"restartPolicy": "Never", **member(0)["spec"]}
+    meta = {"name": "train", "namespace": "ml"}
+    spec = {"parallelism": parallelism, "completions": parallelism, "template": {"spec": spec}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("count", "there", "verdict", "headline"),
+    [
+        (3, 0, "Schedulable", "would be scheduled with its gang train: such as on node n"),
+        (4, 0, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
+        (4, 1, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
+        (5, 0, "Gated", "its gang train has 4 of the 5 pods that it needs: none is tried before"),
+    ],
+    ids=["all fit", "all but one", "one is there, and counts once", "too few are made"],
+)
+def test_of_a_workload_all_pods_of_the_group_are_created(count: int, there: int, verdict: str, headline: str) -> None:
+    objects = [*NODES, group(count), *(member(9 + i) for i in range(there))]
+    report = explain(objects, pod=job(4 - there))
+    assert (report["verdict"], report["headline"][: len(headline)]) == (verdict, headline)
+    assert (report["podGroup"]["pods"], report["podGroup"]["name"]) == (4, "ml/train")
+
+
+def test_pods_of_a_stateful_set_wait_for_each_other() -> None:
+    """But for policy Parallel: the second is created when the first is ready, which its gang never lets it be."""
+    for policy, verdict in (("OrderedReady", "Gated"), ("Parallel", "Schedulable")):
+        workload = {**job(2), "apiVersion": "apps/v1", "kind": "StatefulSet"}
+        template = {"spec": member(0)["spec"], "metadata": {"labels": {"a": "b"}}}
+        workload["spec"] = {"replicas": 2, "podManagementPolicy": policy, "template": template}
+        report = explain([*NODES, group(2)], pod=workload)
+        assert (report["verdict"], report["podGroup"]["missing"]) == (verdict, int(policy != "Parallel")), policy
+
+
 def test_why_each_placement_is_refused() -> None:
     report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
     found = report["podGroup"]

@@ -6,6 +6,7 @@ Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.changed_workloads import Existing, alike
 from kschedctl.studies.controllers.creation import Creation, create
+from kschedctl.studies.controllers.group_siblings import made_together, siblings
 from kschedctl.studies.edits.cluster_edits import with_pods
 
 
@@ -41,14 +43,16 @@ class _Reduced(NamedTuple):
 
 
 def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
-    """One pod of each workload, whose objects are all created in the scheduler's cluster; each pod by itself.
+    """One pod of each workload, whose objects are all created in the scheduler's cluster; each pod by itself, but for
+    those of a group, which come with all of that group.
 
     A bare pod, the pods of a DaemonSet and the last pod of a StatefulSet that is complete come in the place of those
     that the cluster has. Raises InputError, and UsageError for a DaemonSet that is for none of the nodes.
     """
     existing = Existing(scheduler.cluster)
     wanted = list({identity(workload): workload for workload in workloads}.values())
-    reduced = [_reduced(existing, workload) for workload in wanted]
+    whole = {identity(workload): made_together(existing, workload) for workload in wanted}
+    reduced = [_Reduced(together) if (together := whole[identity(w)]) else _reduced(existing, w) for w in wanted]
     creation = create(scheduler.cluster, [each.workload for each in reduced])
     applied = scheduler_of(creation, scheduler) if wanted else scheduler
     schedulers: dict[tuple[str, ...], Scheduler] = {(): applied}
@@ -57,8 +61,20 @@ def created(scheduler: Scheduler, workloads: Iterable[Struct]) -> list[StandIn]:
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
             schedulers[keys] = Scheduler(_without(applied.cluster, replaced), applied.call_extender)
-        found.append(_chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload))
+        asked = _chosen(schedulers[keys], workload, creation.pods[title(made)])._replace(workload=workload)
+        found.append(_with_siblings(asked, creation))
     return found
+
+
+def _with_siblings(asked: StandIn, creation: Creation) -> StandIn:
+    """In a cluster to which the others of its group come as well."""
+    scheduler, pod, note, _ = asked
+    others = siblings(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
+    if not others:
+        return asked
+    together = Scheduler(scheduler.cluster.with_objects({"Pod": others}), scheduler.call_extender)
+    note = ", ".join(filter(None, (note, f"with {len(others):,} more of its group")))
+    return asked._replace(scheduler=together, note=note)
 
 
 def scheduler_of(creation: Creation, scheduler: Scheduler) -> Scheduler:
