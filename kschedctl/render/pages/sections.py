@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kschedctl.api.resource_names import readable
+from kschedctl.api.resource_names import CPU, readable
 from kschedctl.render.page import (
     Cell,
     Column,
@@ -210,11 +210,15 @@ def _resource(found: Headroom) -> tuple[Cell, ...]:
 def rounded(name: str, amount: int) -> str:
     """Large amounts to two digits or more, as they are sums of many; smaller ones in the largest unit that is exact.
 
+    Of cpu always cores, so that amounts in a column can be compared.
+
     >>> rounded("memory", 105 << 30), rounded("memory", 2560 << 20), rounded("memory", 1064 << 20)
     ('105Gi', '2.5Gi', '1,064Mi')
+    >>> rounded("cpu", 7500), rounded("cpu", 12_000), rounded("cpu", 34_250), rounded("cpu", 1_234_567)
+    ('7.5', '12', '34.25', '1,234')
     """
-    if name == "cpu":
-        return readable(name, amount) if amount < 10_000 else f"{amount // 1000:,}"
+    if name == CPU:
+        return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
     shifts = ((50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"))
     for shift, unit in shifts if readable(name, 1 << 40).endswith("Ti") else ():
         if amount >= 10 << shift:

@@ -108,20 +108,19 @@ def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]
 
 
 def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
-    """What could go, of how many that were tried, and the share of the free cpu and memory that is of no use."""
+    """What could go, of how many that were tried, and the share of the free cpu and memory that is of no use; short."""
     if not pools.workers.any():
         return "no worker nodes are known"
     free = free_of(view)
-    parts = []
+    parts: list[str] = []
     for name in (CPU, MEMORY):
         column = view.resources[name]
         if useless := int(free[room.nodes, column].sum()):
-            parts.append(f"{useless / int(free[pools.workers, column].sum()) * 100:.3g} % of free {name}")
-    lost = f"{' and '.join(parts)} stranded" if parts else "no free capacity is stranded"
+            share = useless / int(free[pools.workers, column].sum())
+            parts.append(f"{share * 100:.2g} % of {name if parts else f'free {name}'}")
+    lost = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
     tried = f"{spare.tried:,} node{'s' * (spare.tried != 1)}"
-    emptied = f"{len(spare.emptied):,} of {tried} tried can be emptied" if spare.tried else ""
-    if emptied and spare.candidates > spare.tried:
-        emptied += f" ({spare.candidates:,} could be tried)"
+    emptied = f"{len(spare.emptied):,} of {tried} tried can go" if spare.tried else ""
     empty = f"{len(spare.empty):,} {'is' if len(spare.empty) == 1 else 'are'} empty" if len(spare.empty) else ""
     return "; ".join(part for part in (lost, emptied, empty) if part)
 

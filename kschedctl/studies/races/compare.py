@@ -88,20 +88,17 @@ def _headline(results: Sequence[RaceResult], instances: int) -> str:
     if instances > 1 and left:
         worst = max((result for result in results if result.expiry == best), key=_share)
         even = "even if nothing expires" if best == NEVER else f"with {best}"
-        return f"Let one instance place pods: with {instances}, {_booked(worst)}, {even}"
+        return f"Let one instance place pods: {instances} double-book up to {percent(worst.share)}, {even}"
+    booked = f"{worst.expiry} double-books {percent(worst.share)} of pods"
+    at = f"({worst.nodes:,} nodes, {worst.pods_per_second:.3g} pods/s)"
     if worst.expiry == best:
-        return f"With {best}, {_booked(worst)}"
+        return f"{booked} {at}"
     advice = "Never expire" if best == NEVER else f"Expire after {best}"
-    return f"{advice}: with {worst.expiry}, {_booked(worst)}"
+    return f"{advice}: {booked} {at}"
 
 
 def _share(result: RaceResult) -> float:
     return result.share
-
-
-def _booked(result: RaceResult) -> str:
-    at = f"{result.nodes:,} nodes and {result.pods_per_second:.3g} pods/s"
-    return f"{percent(result.share)} of pods double-booked at {at}"
 
 
 def _by_length(text: str) -> tuple[float, str]:

@@ -144,7 +144,7 @@ def test_each_size_with_each_expiry() -> None:
     assert short.share == short.double_booked / short.pods > 0
     assert short.least_share <= short.share <= short.most_share
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
-    assert report.headline.startswith("Never expire: with 10s, ")
+    assert report.headline.startswith("Never expire: 10s double-books ")
     assert f"{short.share * 100:.1f} % of pods" in report.headline or "20 nodes" in report.headline
     assert races(replace(SMALL, expiries=[expiry_of("10s"), expiry_of("never")], runs=3)) == report
 
@@ -160,16 +160,16 @@ def test_an_expiry_that_no_lag_reaches_does_what_never_does() -> None:
 def test_without_never_the_longest_of_the_best_is_advised() -> None:
     lag = ConstantLatency(45.0)
     report = races(replace(SMALL, informer=lag, expiries=[expiry_of(text) for text in ("30s", "1m", "2m")]))
-    assert report.headline.startswith("Expire after 2m: with 30s, ")
+    assert report.headline.startswith("Expire after 2m: 30s double-books ")
 
 
 def test_of_a_single_expiry_nothing_is_advised_but_what_it_does_is_said() -> None:
-    assert races(replace(SMALL, expiries=[expiry_of("10s")])).headline.startswith("With 10s, ")
+    assert races(replace(SMALL, expiries=[expiry_of("10s")])).headline.startswith("10s double-books ")
 
 
 def test_several_instances_race_whatever_expires() -> None:
     report = races(replace(SMALL, instances=2))
-    assert report.headline.startswith("Let one instance place pods: with 2, ")
+    assert report.headline.startswith("Let one instance place pods: 2 double-book up to ")
     assert report.headline.endswith("even if nothing expires")
     assert next(r for r in report.results if r.expiry == "never").double_booked > 0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.resource_names import alike, readable
+from kschedctl.api.resource_names import CPU, alike, readable
 from kschedctl.render.page import Column, Marked, Page, Style, Table, Tone, count, first_rows, names, paragraph
-from kschedctl.render.pages.sections import ROWS_SHOWN
+from kschedctl.render.pages.sections import ROWS_SHOWN, rounded
 from kschedctl.reports.audit.placed import MisplacedPods, OvercommittedNode, PlacedSection, RefusedPods
 
 
@@ -29,9 +29,9 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
         (
             node.node if first else "",
             node.resource if first else "",
-            " of ".join(alike(node.resource, node.requested, node.allocatable)) if first else "",
+            " of ".join(_amounts(node.resource, node.requested, node.allocatable)) if first else "",
             Marked(each.pod, Tone.WARNING) if each.beyond else each.pod,
-            readable(node.resource, each.requests),
+            rounded(CPU, each.requests) if node.resource == CPU else readable(node.resource, each.requests),
             each.at or "?",
         )
         for node in nodes
@@ -40,6 +40,11 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
     shown, note = first_rows(rows, style, ROWS_SHOWN)
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
     return (Table((*columns, Column("requests", right=True), Column("at")), tuple(shown), note),)
+
+
+def _amounts(resource: str, *amounts: int) -> tuple[str, ...]:
+    """Cores, as in all tables; of other resources a unit in which different amounts look different."""
+    return tuple(rounded(CPU, each) for each in amounts) if resource == CPU else alike(resource, *amounts)
 
 
 def _misplaced(found: Sequence[MisplacedPods], style: Style) -> Page:
