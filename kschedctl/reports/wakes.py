@@ -77,7 +77,8 @@ class Wakes(Document, frozen=True):
 
     ``change``: what it is, in words. ``message``: why the pod was refused. ``unschedulable_plugins``,
     ``pending_plugins``: who refused it; ``gating_plugin``: who kept it from being tried at all. ``before``, ``after``:
-    unschedulable, backoff or active. ``moved``: it left the unschedulable pods.
+    unschedulable, backoff or active; empty for a pod that is in no queue, such as one that the change itself deletes.
+    ``moved``: it left the unschedulable pods.
     """
 
     pod: str
@@ -96,6 +97,11 @@ class Wakes(Document, frozen=True):
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Wakes"
+
+    @property
+    def woken(self) -> bool:
+        """Whether it is tried again."""
+        return self.moved and bool(self.after)
 
 
 class WakesOfMany(Document, frozen=True):

@@ -129,7 +129,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
         namespace, _, name = pod.rpartition("/")
         found = scheduler.cluster.pod(namespace, name)
         if found is None:
-            raise UsageError(f'pod "{pod}" not found')
+            raise UsageError(f'pod "{pod}" not found', hint="" if namespace else "name it as namespace/name")
         return scheduler.view.stored(found)
     incoming = _typed(pod)
     if not incoming.metadata.uid:  # not created yet

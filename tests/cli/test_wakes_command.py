@@ -68,6 +68,12 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     assert found["fitting"] == ["default/fits"]
 
 
+def test_a_pod_that_goes_itself_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
+    gone = {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "waits"}}}
+    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, gone))
+    assert (code, out.splitlines()[0]) == (1, "0 of 1 refused pod is woken by Pod default/waits deleted")
+
+
 def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
     waits = pod("waits", "3", uid="1")

@@ -75,7 +75,7 @@ def wakes(
     scope = in_context(scope, source, inquiry.cluster)
     asked = _asked(inquiry, scope, words)
     report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
-    woken = not isinstance(report, WakesOfMany) or any(answer.moved for answer in report.answers)
+    woken = not isinstance(report, WakesOfMany) or any(answer.woken for answer in report.answers)
     return view.answer(report, exit_code(woken, interrupted=False, undecided=report.undecided))
 
 

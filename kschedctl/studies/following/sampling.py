@@ -15,6 +15,7 @@ from kschedctl.scheduler.pre_filter import selected_by_name
 from kschedctl.scheduler.sampling import SampledFrom, Sampling, Terms
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import find_pod
 from kschedctl.studies.shared_cluster import left_out
 from kschedctl.studies.unknown import IN_SIMULATIONS, of_cluster, said, unknown_kinds
@@ -54,8 +55,12 @@ def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unk
     if framework is None:
         why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
         return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+    if not is_waiting(pod):
+        why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
+        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
     cycle = run_cycle(framework, info, scheduler.view, searches)
     if cycle.gated:
+        searches.start = start  # it is not tried at all
         refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
         return SampledPod(name, start, 0, 0, 0, start, unscheduled=", ".join(refusals))
     return _sampled(name, cycle, searches, start)

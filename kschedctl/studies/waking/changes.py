@@ -31,6 +31,8 @@ def change_of(event: Mapping[str, Any], view: Fork) -> ChangedObject | None:
 
     Raises InputError.
     """
+    if not isinstance(event, Mapping):
+        raise InputError("expected an object with action, old and new", where="event")
     sides = ACTIONS.get(str(event.get("action")))
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")

@@ -13,7 +13,7 @@ from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
-from kschedctl.scheduler.queueing.events import ChangedObject
+from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.registrations import Registrations
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -119,6 +119,8 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
     if view is None:
         view = view_after(scheduler.view, change) if change else scheduler.view
     events, after = asked(refused, heard, view)
+    if change is not None and _takes_away(change, refused.info.pod):
+        after = NONE
     rejectors = refused.attempt.rejectors
     return Wakes(
         pod=refused.info.pod.key,
@@ -134,6 +136,13 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
         kube_version=scheduler.cluster.kube_version,
         **leaning(scheduler, refused),
     )
+
+
+def _takes_away(change: ChangedObject, pod: Pod) -> bool:
+    """Whether the pod itself is gone from the queue, whatever it waited for: deleted, ended, or bound by another."""
+    if change.kind != POD or not same_pod(change.object, pod):
+        return False
+    return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
 def leaning(scheduler: Scheduler, refused: Refused) -> dict[str, Any]:

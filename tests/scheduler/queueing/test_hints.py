@@ -261,6 +261,7 @@ def test_pods_that_come_reach_those_that_spread(version: str, moved: bool) -> No
 @pytest.mark.parametrize(
     ("event", "problem"),
     [
+        (None, "event: expected an object with action, old and new"),
         ({"action": "Grow"}, "expected Add, Update or Delete"),
         ({"action": "Add", "old": NODE_FOR_IT}, "event, new: expected an object"),
         ({"action": "Update", "old": node("a"), "new": node("b")}, "not the same object"),
@@ -385,3 +386,20 @@ def test_a_rule_that_taints_devices_is_an_update_of_their_slices(event: Json, ga
     heard = [(each["event"], each["hints"]) for each in found["events"]]
     assert heard == [("resource.k8s.io/ResourceSliceUpdate", {"DynamicResources": "Queue"})] * events
     assert found["moved"] == bool(events)
+
+
+@pytest.mark.parametrize(
+    ("event", "after"),
+    [
+        (deleted(LARGE), ""),
+        (updated(LARGE, pod(cpu="2", nodeName="n1")), ""),
+        (updated(LARGE, pod(cpu="2", status={"phase": "Failed"})), ""),
+        (updated(LARGE, {**LARGE, "metadata": {**LARGE["metadata"], "finalizers": ["x"]}}), "unschedulable"),
+        (deleted({**LARGE, "metadata": {**LARGE["metadata"], "uid": "earlier"}}), "unschedulable"),
+    ],
+    ids=["deleted", "bound by another", "ended", "otherwise updated", "an earlier one of its name"],
+)
+def test_a_pod_that_is_no_longer_to_be_scheduled_is_in_no_queue(event: Json, after: str) -> None:
+    """deletePodFromSchedulingQueue comes after all events that the change makes (eventhandlers.go)."""
+    found = woken(event, node(), LARGE)
+    assert (found["before"], found["after"], found["moved"]) == ("unschedulable", after, not after)

@@ -77,7 +77,7 @@ def wake_ups_of_many_page(report: WakeUpsOfMany, style: Style) -> Page:
 
 def wakes_page(report: WakesOfMany, style: Style) -> Page:
     """How many pods are woken, then for each change what the plugins say that refused them."""
-    woken = {answer.pod for answer in report.answers if answer.moved}
+    woken = {answer.pod for answer in report.answers if answer.woken}
     asked = {answer.pod for answer in report.answers}
     title = f"{len(woken):,} of {count(len(asked), 'refused pod')} {report.scope}".rstrip()
     done = f"{'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {_these(report.changes)}"
@@ -105,7 +105,7 @@ def _unheard(changes: Sequence[str]) -> str:
 
 def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     """The pods that it wakes first."""
-    found = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.moved)
+    found = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
     if not found:
         return ()
     shown, note = first_rows(found, style, ROWS_SHOWN)
@@ -115,7 +115,9 @@ def _of_change(change: str, answers: Sequence[Wakes], style: Style) -> Page:
 
 def _answer(answer: Wakes) -> tuple[Cell | Stack, ...]:
     """The pod; where it goes, and what each plugin says to each event."""
-    then, tone = (f"to {answer.after}", Tone.GOOD) if answer.moved else (f"stays {answer.after}", Tone.STRONG)
+    then, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
+    if answer.moved and not answer.woken:
+        then = "leaves the queue for good"
     said = (Marked(f"{event.event}: {_hints(event.hints)}", Tone.FAINT) for event in answer.events)
     return (answer.pod, Stack((Marked(then, tone), *said)))
 

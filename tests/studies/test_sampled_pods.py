@@ -1,0 +1,31 @@
+"""Which nodes are looked at for one pod after another, where the cases of kube-scheduler's own do not show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kschedctl
+
+Json = dict[str, Any]
+
+
+def pod(name: str, *, labels: Json | None = None, **spec: Any) -> Json:
+    metadata = {"name": name, "namespace": "d", "uid": name, **(labels or {})}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
+
+
+def test_who_is_not_tried_leaves_the_index_where_it_is() -> None:
+    """PreEnqueue keeps gated pods out of the queue, and ScheduleOne skips those that leave: none looks for nodes."""
+    node: Json = {"kind": "Node", "status": {"allocatable": {"pods": "9"}}}
+    nodes = [{**node, "metadata": {"name": f"n{number:03}"}} for number in range(150)]
+    idle = [
+        pod("gated", schedulingGates=[{"name": "wait"}]),
+        pod("other", schedulerName="mine"),
+        pod("leaving", labels={"deletionTimestamp": "2024-01-01T00:00:00Z"}),
+        pod("placed", nodeName="n007"),
+    ]
+    names = ["first", "gated", "other", "leaving", "placed", "last"]
+    cluster = kschedctl.Cluster.from_objects([*nodes, *idle, pod("first"), pod("last")])
+    steps = kschedctl.sampling(cluster, [f"d/{name}" for name in names]).steps
+    assert [(step.start, step.next) for step in steps] == [(0, 100), *[(100, 100)] * 4, (100, 50)]
+    assert [bool(step.unscheduled) for step in steps] == [False, True, True, True, True, False]
