@@ -52,7 +52,8 @@ class PodGroupReport(Document, frozen=True):
     ``verdict``: Placed, WaitsForPreemption, Unschedulable, Error or Incomplete (it is not tried); ``message`` is what
     the scheduler writes into its condition PodGroupScheduled. ``topology``: the label of which its nodes have to share
     a value, and ``placements`` those values. ``victims`` would have to go. ``deadlocked_with``: other gangs of which a
-    part has nodes; this one, in the same state, would fit if they gave theirs up.
+    part has nodes; this one, in the same state, would fit if they gave theirs up. ``waits_for``: other groups
+    of its pods, for which Permit lets these wait though they fit; ``apart``: groups that these wait for in turn.
 
     ``project``: whose group it is, scheduler-plugins, Volcano or Kueue, empty for Kubernetes' own. ``decided_by``: who
     decides about it by rules that are not replayed; the verdict is then whether kube-scheduler's filters have room for
@@ -76,6 +77,8 @@ class PodGroupReport(Document, frozen=True):
     placements: tuple[PlacementReport, ...] = ()
     victims: tuple[str, ...] = ()
     deadlocked_with: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
     project: str = ""
     decided_by: str = ""
     held_back: int = 0

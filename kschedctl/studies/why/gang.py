@@ -37,6 +37,7 @@ from kschedctl.studies.why.pod_group import (
     UNSCHEDULABLE,
     WAITS,
     by_age,
+    crossed,
     gate_of,
     in_words,
     info_of,
@@ -115,7 +116,8 @@ def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) ->
         return TriedGang(found, failures)
     own_groups = placed_in_groups(scheduler.gates)
     others = deadlocked_with(cycle, lambda other: _fits(scheduler.view, gang, other), own_groups=own_groups)
-    return TriedGang(replace(found, deadlocked_with=in_words(others)), failures)
+    waits = crossed(cycle, result, own_groups=own_groups) if gang.bound_together else {}
+    return TriedGang(replace(found, deadlocked_with=in_words(others), **waits), failures)
 
 
 def _gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, stands_in: Framework) -> _Gang:

@@ -80,14 +80,28 @@ def _told_of_outcome(group: PodGroupReport) -> str:
         return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
+    return _lack(group)
+
+
+def _lack(group: PodGroupReport) -> str:
+    """Of a gang that finds too few nodes, or of which too few pods get Permit."""
+    if group.waits_for and _fitting(group) + group.scheduled >= group.min_count:
+        return _waits_for(group)
     where = f" in one {group.topology}" if group.topology else ""
     fitting = max([each.pods for each in group.placements] or [_fitting(group)]) + group.scheduled
-    return f"its gang {name} needs a node for {_count(group.min_count, 'pod')} at once{where}, and {fitting:,} fit"
+    needed = f"a node for {_count(group.min_count, 'pod')} at once{where}"
+    return f"its gang {group.short_name} needs {needed}, and {fitting:,} fit"
 
 
 def _incomplete(group: PodGroupReport) -> str:
     needed = _count(group.min_count, "pod")
     return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
+
+
+def _waits_for(group: PodGroupReport) -> str:
+    gangs, apart = (f"gang{'s' * (len(names) > 1)} {' and '.join(names)}" for names in (group.waits_for, group.apart))
+    told = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
+    return f"{told}, whose pods wait for {apart}: none is ever bound" if group.apart else told
 
 
 def _deadlock(group: PodGroupReport) -> str:

@@ -13,6 +13,7 @@ from kschedctl.api.objects import Pod, PodGroup
 from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.pod_group import MemberReport, PlacementReport, PodGroupReport
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
+from kschedctl.scheduler.pod_groups.crossing import crossing
 from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle, refused_as_several
 from kschedctl.scheduler.pod_groups.deadlock import deadlocked_with
 from kschedctl.scheduler.pod_groups.preemption import preempt_for_group
@@ -62,7 +63,13 @@ def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
     others = () if result.placed else deadlocked_with(cycle)
-    return replace(report(result), deadlocked_with=in_words(others))
+    return replace(report(result), deadlocked_with=in_words(others), **crossed(cycle, result, own_groups=True))
+
+
+def crossed(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> dict[str, tuple[str, ...]]:
+    """The fields of a report that tell of other groups of the pods."""
+    found = crossing(cycle, result, own_groups=own_groups)
+    return {"waits_for": in_words(found.awaited), "apart": in_words(found.apart)}
 
 
 def in_words(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:

@@ -1,0 +1,169 @@
+"""Rings: groups that share pods and wait for each other, pods that demand each other's company, owners of each other.
+
+No PodGroup names another one (scheduling.k8s.io/v1alpha2), nor does one of scheduler-plugins or Volcano: rings come of
+pods that are of two groups. What the scheduler makes of them is read off podGroupSchedulingDefaultAlgorithm (v1.36) and
+Coscheduling's Permit by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from group_clusters import GATES, node
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.pod_groups.cycle import UNSCHEDULABLE_GROUP
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.studies.explain import explain
+from kschedctl.studies.run_queue import run_queue
+from kschedctl.studies.waking.wake_ups import wake_ups
+
+Json = dict[str, Any]
+LABEL = "scheduling.x-k8s.io/pod-group"
+PLUGIN = {"name": "Coscheduling"}
+COSCHEDULING = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {
+                "queueSort": {"enabled": [PLUGIN], "disabled": [{"name": "*"}]},
+                "multiPoint": {"enabled": [PLUGIN]},
+            }
+        }
+    ],
+}
+WAITS = f"{UNSCHEDULABLE_GROUP}, one or more plugins asked to wait and no plugin rejected pod"
+
+
+def native(name: str, count: int, **meta: Any) -> Json:
+    policy = {"gang": {"minCount": count}}
+    metadata = {"name": name, "namespace": "a", **meta}
+    kind = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
+    return {**kind, "metadata": metadata, "spec": {"schedulingPolicy": policy}}
+
+
+def gang(name: str, count: int) -> Json:
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    return {**kind, "metadata": {"name": name, "namespace": "a"}, "spec": {"minMember": count}}
+
+
+def pod(name: str, group: str = "", of: str = "", *, app: str = "", beside: str = "", owner: str = "") -> Json:
+    """One of a PodGroup, and of a gang ``of`` scheduler-plugins; it has to be on a node with pods of another app."""
+    spec: Json = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
+    term = {"labelSelector": {"matchLabels": {"app": beside}}, "topologyKey": "kubernetes.io/hostname"}
+    required = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    spec |= {"affinity": required} if beside else {}
+    labels = {**({LABEL: of} if of else {}), **({"app": app} if app else {})}
+    metadata: Json = {"name": name, "namespace": "a", "labels": labels}
+    if owner:
+        metadata["ownerReferences"] = [owned_by(owner)]
+    return {"kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def owned_by(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+
+
+def cluster(*objects: Json, config: Json | None = COSCHEDULING) -> Cluster:
+    nodes = [node("n1", 4), node("n2", 4)]
+    return Cluster.from_objects([*nodes, *objects], config=config, feature_gates=GATES, other_builds=True)
+
+
+def bound(found: Cluster) -> set[str]:
+    """By the queue; the others wait."""
+    run = run_queue(found, closed_loop=True).to_dict()
+    everyone = {name for cycle in run["cycles"] for name in cycle.get("bound", ())}
+    assert everyone | run["queueAfter"].keys() == {each.key for each in found.pods}
+    return everyone
+
+
+CROSSED = [
+    native("y", 2),
+    native("w", 2),
+    gang("x", 2),
+    gang("z", 2),
+    pod("p1", "y", "x"),
+    pod("p2", "y", "z"),
+    pod("p3", "w", "z"),
+    pod("p4", "w", "x"),
+]
+
+
+def test_groups_that_wait_for_each_other_are_never_bound() -> None:
+    """Each PodGroup is tried by itself; its pods wait for those of the other one, and it gives up its nodes."""
+    found = cluster(*CROSSED)
+    assert bound(found) == set()
+    report = explain(found, "a/p1").to_dict()
+    assert (report["verdict"], report["message"]) == ("Unschedulable", WAITS)
+    first, *others = report["headline"].split(", ")
+    assert first == "its gang y fits"
+    assert sorted(report["podGroup"]["waitsFor"]) == ["a/x", "a/z"]
+    assert report["podGroup"]["apart"] == ["a/w"]
+    assert others[-1] == "whose pods wait for gang a/w: none is ever bound"
+
+
+def test_two_groups_in_one_gang() -> None:
+    """The gang needs the four at once, and two is all that are ever tried together."""
+    objects = [native("y", 2), native("w", 2), gang("x", 4)]
+    objects += [pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
+    found = cluster(*objects)
+    assert bound(found) == set()
+    told = explain(found, "a/w0").to_dict()["headline"]
+    assert told == "its gang w fits, but waits at Permit for gang a/x, whose pods wait for gang a/y: none is ever bound"
+
+
+def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
+    scheduler = Scheduler(cluster(*CROSSED))
+    told = wake_ups(scheduler, scheduler.view.stored(scheduler.cluster.pod("a", "p1"))).headline
+    assert told == "its gang x fits, but waits at Permit for gangs a/y and a/w"
+
+
+@pytest.mark.parametrize(
+    ("objects", "waits"),
+    [
+        ([native("y", 2), gang("x", 2), pod("p1", "y", "x"), pod("p2", "y", "x")], False),
+        ([native("y", 2), gang("x", 2), pod("p1", "y", "x"), pod("p2", "y"), pod("p3", of="x")], True),
+        ([native("y", 1), gang("x", 1), pod("p1", "y", "x")], False),
+    ],
+    ids=["the same pods", "one pod in common", "one pod"],
+)
+def test_groups_that_share_pods_without_a_ring(objects: list[Json], waits: bool) -> None:
+    """They are bound in the end; a pod of the gang alone may have to wait at Permit first."""
+    found = cluster(*objects)
+    assert bound(found) == {each.key for each in found.pods}
+    report = explain(found, "a/p1").to_dict()
+    assert (report["headline"] == "its gang y fits, but waits at Permit for gang a/x") == waits
+    assert (report["verdict"] == "Schedulable") != waits
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_pods_that_demand_each_others_company(grouped: bool) -> None:
+    """Neither is there first: no node has what it looks for, whether or not they are of groups."""
+    groups = [native("left", 1), native("right", 1)] if grouped else []
+    names = ("left", "right") if grouped else ("", "")
+    found = cluster(
+        *groups, pod("l", names[0], app="l", beside="r"), pod("r", names[1], app="r", beside="l"), config=None
+    )
+    assert bound(found) == set()
+    report = explain(found, "a/l").to_dict()
+    assert report["verdict"] == "Unschedulable"
+    assert report["filter"]["n1"].keys() == {"InterPodAffinity"}
+
+
+@pytest.mark.parametrize("owners", [("p1", "p2"), ("p2", "p1"), ("p1", "p1")])
+def test_owners_of_each_other_and_of_themselves(owners: tuple[str, str]) -> None:
+    """Scheduling does not follow owners further than to the controller."""
+    pods = [pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
+    found = cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
+    assert bound(found) == {"a/p1", "a/p2"}
+
+
+@pytest.mark.parametrize("config", [None, COSCHEDULING], ids=["default", "Coscheduling"])
+def test_groups_without_pods(config: Json | None) -> None:
+    """They wait for nobody, and nobody for them."""
+    found = cluster(native("none", 3), gang("nobody", 3), pod("p"), config=config)
+    assert bound(found) == {"a/p"}
+    assert explain(found, "a/p").to_dict()["podGroup"] is None
