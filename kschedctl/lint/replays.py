@@ -14,7 +14,8 @@ from kschedctl.lint.facts import Facts, unencumbered
 from kschedctl.lint.workload import Workload
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 MOST_PLACED = 1000
 """Of a workload no more pods are placed; one that has room for so many has room."""

@@ -31,6 +31,11 @@ class PermitOutcome(NamedTuple):
     plugin: str = ""
     waiting: Mapping[str, int] = {}
 
+    @property
+    def message(self) -> str:
+        """What is said of a pod that is refused on its node, the only one that counts then."""
+        return histogram(1, Counter(self.status.reasons))
+
 
 def run_permit(
     framework: FrameworkLike, info: PodInfo, view: Fork, row: int, of: frozenset[str] | None = None
@@ -73,7 +78,7 @@ def permit_refusal(framework: FrameworkLike, info: PodInfo, view: Fork, row: int
     """
     if not framework.at("permit"):
         return ""
-    status = run_permit(framework, info, view, row).status
-    if status.code is Code.ERROR:
-        raise PluginError(", ".join(status.reasons))
-    return histogram(1, Counter(status.reasons)) if status.rejected else ""
+    outcome = run_permit(framework, info, view, row)
+    if outcome.status.code is Code.ERROR:
+        raise PluginError(", ".join(outcome.status.reasons))
+    return outcome.message if outcome.status.rejected else ""

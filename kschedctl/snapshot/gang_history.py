@@ -19,6 +19,8 @@ class GangHistory:
         self.now = now
         self.failed: dict[GangKey, int] = {}
         self._left_alone: dict[GangKey, int] = {}
+        self._missed: dict[GangKey, int] = {}
+        """Until when those are left alone that were so when some pod was bound or evicted last."""
         self._granted: dict[GangKey, int] = {}
 
     def leave_alone(self, key: GangKey, seconds: int) -> None:
@@ -29,6 +31,18 @@ class GangHistory:
     def is_left_alone(self, key: GangKey) -> bool:
         return key in self._left_alone and self.now() <= self._left_alone[key]
 
+    def note_move(self) -> None:
+        """A pod was bound or evicted, which those that are left alone now do not make use of before their time."""
+        self._missed = {key: end for key, end in self._left_alone.items() if self.now() <= end}
+
+    def next_return(self) -> int | None:
+        """The first end of these times that nobody has been told of."""
+        return min(self._missed.values(), default=None)
+
+    def flushed(self) -> None:
+        """Everybody is tried again now."""
+        self._missed = {key: end for key, end in self._missed.items() if self.now() <= end}
+
     def grant(self, key: GangKey, seconds: int) -> None:
         """For so long it is taken to have the resources that it wants at the least."""
         if not self.is_granted(key):
@@ -36,6 +50,10 @@ class GangHistory:
 
     def is_granted(self, key: GangKey) -> bool:
         return key in self._granted and self.now() <= self._granted[key]
+
+    def state(self, key: GangKey) -> tuple[bool, bool]:
+        """What a pod of it is asked by now: whether it is left alone, and has been granted its resources."""
+        return self.is_left_alone(key), self.is_granted(key)
 
     def fail(self, key: GangKey) -> None:
         """Some pod of it fits nowhere, or had to leave its node."""

@@ -18,7 +18,8 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.capacity import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
-from kschedctl.scheduler.simulation.simulation import SCHEDULED, UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.studies.controllers.creation import MOST_PODS, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out

@@ -21,7 +21,8 @@ from kschedctl.reports.drain import BlockedPod, Drain, MovedPod
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.leaning import Effect, Lean
 from kschedctl.scheduler.sampling import SampledFrom
-from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.eviction import Evictions
 from kschedctl.studies.edits.node_edits import cordoned, find_nodes
 from kschedctl.studies.order_of_return import in_no_order, most_in_no_order, order_of_return, unplaced_over_runs

@@ -18,7 +18,8 @@ from kschedctl.reports.simulation import Spread, UnplacedPods
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.post_filter import run_post_filter
 from kschedctl.scheduler.pre_filter import selected_by_name
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.over_runs import over_runs
 
 

@@ -17,7 +17,8 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.permit import SOMEBODY_WAITS, run_permit
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
-from kschedctl.scheduler.simulation.simulation import ERROR, GATED, UNSCHEDULABLE, Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE, Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 
@@ -119,14 +120,19 @@ def retried_groups(
 
 
 def _waiting(simulation: Simulation, outcome: Outcome) -> WaitingPlace:
-    """Members of pod groups come back by backoff whatever happens, and so do pods that failed by an error."""
+    """Members of pod groups come back by backoff whatever happens, and so do pods that failed by an error.
+
+    Those of other projects' gangs do not: what let them wait for each other refused them last.
+    """
     if outcome.verdict == GATED:
         return WaitingPlace(UNSCHEDULABLE_PODS)
     if outcome.verdict == ERROR:
         return WaitingPlace(BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NOWHERE
-    if simulation.gangs.key(outcome.position) is not None:
+    if outcome.position in simulation.failures.left_for:
+        return WaitingPlace(UNSCHEDULABLE_PODS, (simulation.failures.left_for[outcome.position].plugin,))
+    if simulation.gangs.together([outcome.position]):
         return WaitingPlace(BACKOFF)
     rejectors = simulation.rejectors(outcome.position).all
     return WaitingPlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))

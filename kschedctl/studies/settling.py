@@ -19,7 +19,8 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.edits.cluster_edits import is_made_again, with_pods
 from kschedctl.studies.unknown import of_simulation
 

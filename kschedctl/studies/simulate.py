@@ -15,7 +15,8 @@ from kschedctl.reports.pending import ExplainedPods
 from kschedctl.scheduler.extenders.extender import CallExtender
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.changed_workloads import Existing, plan
 from kschedctl.studies.controllers.creation import Creation, create
 from kschedctl.studies.controllers.manifests import refuse_written, sort_out

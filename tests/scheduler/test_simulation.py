@@ -13,7 +13,8 @@ import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.reports.explanation import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 APPS = ["x", "y"]
 ZONE = "zone"

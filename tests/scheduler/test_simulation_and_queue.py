@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.queueing.closed_loop import bring_back
+from kschedctl.scheduler.queueing.closed_loop import bring_back, timed_out
 from kschedctl.scheduler.queueing.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
 from kschedctl.scheduler.scheduler import Scheduler
@@ -81,6 +81,44 @@ def objects(random: Random, gangs: int) -> list[Json]:
     return found
 
 
+def coscheduled(random: Random) -> list[Json]:
+    """The same with groups of Coscheduling, in which some pods may never fit."""
+    found = objects(random, 0)
+    for i in range(random.randint(1, 3)):
+        meta = {"name": f"g{i}", "namespace": "d", "creationTimestamp": f"2026-01-01T00:00:{random.randint(0, 3):02}Z"}
+        spec: Json = {"minMember": random.randint(1, 4)}
+        if random.random() < 0.3:
+            spec["scheduleTimeoutSeconds"] = random.choice((1, 20, 400))
+        if random.random() < 0.3:
+            spec["minResources"] = {"cpu": str(random.randint(1, 9))}
+        version = "scheduling.x-k8s.io/v1alpha1"
+        found.append({"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec})
+        for member in range(random.randint(0, 5)):
+            made = pod(random, f"g{i}-{member}", random.choice((0, 0, 10)), **near(random))
+            made["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = f"g{i}"
+            found.append(made)
+    random.shuffle(found)
+    return sorted(found, key=lambda each: (each["kind"] != "Node", each["kind"] == "Node" and each["metadata"]["name"]))
+
+
+def coscheduling(random: Random) -> Json:
+    """A profile in which Coscheduling is asked after preemption, or before."""
+    enabled: Json = {point: {"enabled": [{"name": "Coscheduling"}]} for point in ("preFilter", "permit", "reserve")}
+    preempting = [{"name": "DefaultPreemption"}, {"name": "Coscheduling"}]
+    enabled["postFilter"] = {"disabled": [{"name": "*"}], "enabled": preempting[:: random.choice((1, -1))]}
+    if random.random() < 0.8:
+        enabled["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Coscheduling"}]}
+    args = {
+        "podGroupBackoffSeconds": random.choice((0, 0, 5, 100)),
+        "podGroupRejectPercentage": random.choice((0, 10, 50, 100)),
+        "permitWaitingTimeSeconds": random.choice((3, 60, 1000)),
+    }
+    profile: Json = {"schedulerName": "default-scheduler", "plugins": enabled}
+    profile["pluginConfig"] = [{"name": "Coscheduling", "args": args}]
+    version = "kubescheduler.config.k8s.io/v1"
+    return {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+
 # -- both engines ----------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +143,7 @@ def queued(scheduler: Scheduler) -> dict[str, str]:
 
 
 def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
-    """Until none is left to try but groups that were all tried in vain; when nobody can be, backoffs end."""
+    """Until none is left to try but groups that were all tried in vain; when nobody can be, backoffs and waits end."""
     in_vain = 0
     while True:
         if record := loop.schedule_one():
@@ -113,9 +151,11 @@ def cycles(loop: SchedulingLoop) -> Iterator[CycleRecord]:
             in_vain = 0 if record.bound or record.victims else in_vain + 1
             if record.group is not None and in_vain > 3 * sum(1 for _ in loop.queue):
                 return
-        elif (end := loop.queue.backoff.next_completion()) is not None:
+        elif (end := loop.queue.backoff.next_completion()) is not None and end <= (loop.waiting.first_end() or end):
             loop.queue.clock.time = max(loop.queue.clock.time, end)
             loop.queue.flush_backoff()
+        elif record := timed_out(loop):
+            yield record
         else:
             return
 
@@ -142,6 +182,15 @@ def test_gangs_are_placed_alike(gates: dict[str, bool], seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_pods_are_placed_alike(version: str, seed: int) -> None:
     compare(Cluster.from_objects(objects(Random(seed), 0), kube_version=version))
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:
+    random = Random(seed)
+    found, config = coscheduled(random), coscheduling(random)
+    compare(Cluster.from_objects(found, config=config, other_builds=True, kube_version=version))
 
 
 def compare(cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from kschedctl.errors import UsageError
 from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.scheduler.extenders.extender import CallExtender
-from kschedctl.scheduler.simulation.simulation import UNSCHEDULABLE
+from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.rollout_events import read_placements
 from kschedctl.studies import simulate as study
 from kschedctl.studies.controllers.manifests import in_files

@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangProject, gangs_of
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
-from kschedctl.scheduler.cycle import Cycle, FrameworkLike
+from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.scheduler.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.pod_groups.state import NO_MEMBERS, has_node
@@ -35,7 +35,7 @@ class GangPlugin(Plugin, Protocol):
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
         """Why those of the members are not bound that are not, in the order given."""
 
-    def gives_up(self, cycle: Cycle) -> str:
+    def gives_up(self, pod: Pod, view: Fork) -> str:
         """Why the pods of its gang that wait leave when a pod fits nowhere; empty where they wait on."""
 
     @property

@@ -13,6 +13,7 @@ from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.scheduling_loop import CycleRecord, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED
 
 
 def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
@@ -21,26 +22,37 @@ def closed_loop(loop: SchedulingLoop) -> Iterator[CycleRecord]:
     These come back whatever happens, so that as time stands still it would go on for ever.
     """
     in_vain = 0
-    while record := loop.schedule_one() or _timed_out(loop):
+    while record := loop.schedule_one() or timed_out(loop):
         yield record
         in_vain = 0 if record.bound or record.victims else in_vain + 1
         if record.group is not None and in_vain > sum(1 for _ in loop.queue):
-            return
+            break
         bring_back(loop, record)
+    loop.unpark()
 
 
-def _timed_out(loop: SchedulingLoop) -> CycleRecord | None:
-    """How the cycle of the first pod that waits for Permit in vain ends, once no other can be tried."""
+def timed_out(loop: SchedulingLoop) -> CycleRecord | None:
+    """How the cycle of the first pod that waits for Permit in vain ends, or of all, once no other can be tried."""
     found = loop.waiting.time_out(loop.queue.clock)
-    if found is None:
+    waited = [found] if found else loop.waiting.park()
+    if not waited:
         return None
-    record = CycleRecord(found[0].pod.position)
-    loop.settle(*found, record)
+    record = CycleRecord(waited[0].pod.position)
+    for waiting in waited:
+        loop.settle(waiting, waiting.timed_out(), record)
+    if not found:
+        for waiting in waited:
+            loop.queue.delete(waiting.pod.position)
+    loop.queue.flush_backoff()
     return record
 
 
 def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
     """Let the scheduler see what the cycle did. Budgets stay as they are, as nobody counts the pods again."""
+    waited = loop.waiting.preempted(record.victims)
+    gone = [victim for victim in record.victims if victim not in waited and loop.view.node[victim] != NO_ROW]
+    if record.bound or gone:
+        loop.unpark()
     nodes = loop.view.nodes.names
     promised = {p: f.nominated for p, f in record.failed.items() if f.nominated is not None}
     promised |= dict.fromkeys(record.cleared, NO_ROW)
@@ -52,11 +64,11 @@ def bring_back(loop: SchedulingLoop, record: CycleRecord) -> None:
         _changed(loop, position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
         loop.queue.delete(position)
     for position in _by_name(loop, dict.fromkeys(record.victims)):
-        if position in loop.waiting.pods:
-            loop.settle(*loop.waiting.preempted(position), record)
-            continue
-        loop.simulation.take_down([position])
-        _changed(loop, position, None)
+        if position in waited:
+            loop.settle(waited[position], PREEMPTED, record)
+        elif position in gone:  # others left in the cycle itself, with their gang
+            loop.simulation.take_down([position])
+            _changed(loop, position, None)
 
 
 def _by_name(loop: SchedulingLoop, positions: Iterable[Position]) -> list[Position]:

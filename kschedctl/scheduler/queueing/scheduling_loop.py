@@ -7,7 +7,6 @@ over. In the open loop none of this is seen; in the closed one it comes back (sc
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +18,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row, positions_of
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.cycle import NO_NODES, Cycle, FrameworkLike
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.messages import fit_error, histogram
+from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.plugins.default_preemption import evicted_later
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
@@ -77,8 +76,7 @@ class CycleRecord:
 def _not_permitted(outcome: PermitOutcome) -> Failed:
     status = outcome.status
     if status.rejected:
-        message, plugins = histogram(1, Counter(status.reasons)), frozenset({outcome.plugin})
-        return Failed(status.code, message, Rejectors(plugins))
+        return Failed(status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
     return Failed(Code.ERROR, ", ".join(status.reasons))
 
 
@@ -241,7 +239,7 @@ class SchedulingLoop:
             return
         outcome = run_post_filter(cycle)
         plugin = gang_plugin(cycle.framework)
-        given_up = plugin.gives_up(cycle) if plugin and plugin.name in outcome.results else ""
+        given_up = plugin.gives_up(cycle.info.pod, self.view) if plugin and plugin.name in outcome.results else ""
         if plugin and given_up:
             plugin.failed(cycle.info.pod, self.view, fits_nowhere=True)
         nominated = self._nominated(outcome)
@@ -268,8 +266,13 @@ class SchedulingLoop:
         if plugin is None or gang is None:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
-        for waiting in self.waiting.given_up(framework, gang):
+        for waiting in self.waiting.given_up(gang):
             self.settle(waiting, outcome, record)
+
+    def unpark(self) -> None:
+        """Those that waited in vain while nothing happened hear of what does again."""
+        for pod in self.waiting.progress():
+            self.queue.unschedulable.add(pod)
 
     def _nominated(self, outcome: PostFilterOutcome) -> Row | None:
         """The row that PostFilter nominated; NO_ROW when it took back what was promised, None when it left it."""

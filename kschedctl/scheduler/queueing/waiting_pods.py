@@ -7,13 +7,12 @@ that asked it to wait are asked anew after each cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.times import go_seconds
-from kschedctl.scheduler.cycle import FrameworkLike
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.permit import TIMED_OUT, PermitOutcome, run_permit
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
@@ -22,7 +21,7 @@ from kschedctl.scheduler.scheduler import Framework
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-PREEMPTED = "waiting on permit for pod: preempted"
+PREEMPTED = PermitOutcome(Status(Code.ERROR, ("waiting on permit for pod: preempted",)))
 
 
 @dataclass
@@ -43,43 +42,84 @@ class PermitWait:
         """When it will have waited in vain, and for which plugin."""
         return min((self.since + seconds * NANOSECONDS, plugin) for plugin, seconds in self.pending.items())
 
+    @property
+    def gang(self) -> GangKey | None:
+        plugin = gang_plugin(self.framework)
+        return plugin.gang(self.info.pod) if plugin else None
+
+    def timed_out(self) -> PermitOutcome:
+        """What the first plugin says that waited for too long."""
+        _, plugin = self.end()
+        reason = TIMED_OUT.format(go_seconds(self.pending[plugin]), plugin)
+        return PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
+
 
 class PermitWaits:
-    """Those that wait now, by position. Who waited in vain once does not do so again: time would never end."""
+    """Those that wait now, by position.
+
+    Who waited in vain leaves, and may come back and wait again; but once only, until some pod is bound or evicted, as
+    it would go on for ever else. Who would do so again stays where it is; pods of a gang leave, too, when nobody else
+    can be tried, and are not tried for as long.
+    """
 
     def __init__(self, view: Fork) -> None:
         self._view = view
         self._in_vain: set[Position] = set()
+        self._parked: list[QueuedPod] = []
         self.pods: dict[Position, PermitWait] = {}
 
-    def ask(self) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Those that need not wait any longer, each with Success, the refusal or the error of a plugin."""
+    def ask(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
+        """Those that need not wait any longer, each with Success, the refusal or the error of a plugin.
+
+        ``gang``: only its pods are asked about.
+        """
         for position, waiting in list(self.pods.items()):
+            if gang is not None and waiting.gang != gang:
+                continue
             outcome = run_permit(waiting.framework, waiting.info, self._view, waiting.row, frozenset(waiting.pending))
             waiting.pending = {plugin: waiting.pending[plugin] for plugin in outcome.waiting}
             if outcome.status.code is not Code.WAIT:
                 yield self.pods.pop(position), outcome
 
-    def time_out(self, clock: Clock) -> tuple[PermitWait, PermitOutcome] | None:
+    def first_end(self) -> int | None:
+        """When the first will have waited in vain; None where none will."""
+        return min((waiting.end()[0] for _, waiting in self._leaving()), default=None)
+
+    def time_out(self, clock: Clock) -> PermitWait | None:
         """The first that will have waited in vain, at the time when it has; None where none will."""
-        ends = [(*waiting.end(), position) for position, waiting in self.pods.items() if position not in self._in_vain]
+        ends = [(*waiting.end(), position) for position, waiting in self._leaving()]
         if not ends:
             return None
-        end, plugin, position = min(ends)
+        end, _, position = min(ends)
         clock.time = max(clock.time, end)
         self._in_vain.add(position)
-        waiting = self.pods.pop(position)
-        reason = TIMED_OUT.format(go_seconds(waiting.pending[plugin]), plugin)
-        return waiting, PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
+        return self.pods.pop(position)
 
-    def given_up(self, framework: FrameworkLike, gang: GangKey) -> list[PermitWait]:
-        """Those of a gang that leave when its plugin gives it up; who did so once before waits on."""
-        plugin = gang_plugin(framework)
-        of_gang = [position for position, each in self.pods.items() if plugin and plugin.gang(each.info.pod) == gang]
-        chosen = [position for position in of_gang if position not in self._in_vain]
+    def given_up(self, gang: GangKey) -> list[PermitWait]:
+        """Those of a gang that leave when its plugin gives it up."""
+        chosen = [position for position, waiting in self._leaving() if waiting.gang == gang]
         self._in_vain.update(chosen)
         return [self.pods.pop(position) for position in chosen]
 
-    def preempted(self, position: Position) -> tuple[PermitWait, PermitOutcome]:
-        """One that has to make room: it is tried again, rather than deleted."""
-        return self.pods.pop(position), PermitOutcome(Status(Code.ERROR, (PREEMPTED,)))
+    def _leaving(self) -> list[tuple[Position, PermitWait]]:
+        return [(position, waiting) for position, waiting in self.pods.items() if position not in self._in_vain]
+
+    def park(self) -> list[PermitWait]:
+        """All pods of gangs, as nobody else can be tried. They are not tried either, until something happens."""
+        chosen = [position for position, waiting in self.pods.items() if waiting.gang is not None]
+        parked = [self.pods.pop(position) for position in chosen]
+        self._parked += [each.pod for each in parked]
+        return parked
+
+    def progress(self) -> list[QueuedPod]:
+        """Some pod was bound or evicted: those that had left for that long, which are put back."""
+        parked, self._parked = self._parked, []
+        self._in_vain.clear()
+        return parked
+
+    def preempted(self, victims: Iterable[Position]) -> dict[Position, PermitWait]:
+        """Those of the victims that wait, all of which are told before the first leaves.
+
+        They leave as PREEMPTED, and are tried again, rather than deleted.
+        """
+        return {position: self.pods.pop(position) for position in victims if position in self.pods}

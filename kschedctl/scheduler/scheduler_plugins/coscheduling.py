@@ -223,11 +223,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if found is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
         reason = REJECTED.format(found.name, cycle.info.pod.metadata.name)
-        return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle) else ()))
+        return PostFilterResult(
+            Status(Code.UNSCHEDULABLE, (reason,) if self.gives_up(cycle.info.pod, cycle.view) else ())
+        )
 
-    def gives_up(self, cycle: Cycle) -> str:
-        found = _found(cycle.info.pod, cycle.view)
-        lacks_many = found and self._lacks_many(found, len(gang_pods(cycle.view, found.key).assigned))
+    def gives_up(self, pod: Pod, view: Fork) -> str:
+        found = _found(pod, view)
+        lacks_many = found and self._lacks_many(found, len(gang_pods(view, found.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property

@@ -99,13 +99,22 @@ class Gangs:
             self._waiting_with[number] = plugin.gang(info.pod) if plugin else None
         return self._waiting_with[number]
 
-    def by_group(self, positions: Iterable[Position], *, in_turn: bool = False) -> dict[AnyGroupKey, list[Position]]:
-        """Those that are of a pod group, in their order, or as they are tried in turn."""
+    def together(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
+        """The pod groups of those that are tried together, in turn."""
+        found = self.by_group(positions)
+        return {key: self.in_turn(key, members) for key, members in found.items() if not isinstance(key, GangKey)}
+
+    def one_by_one(self, positions: Iterable[Position]) -> frozenset[Position]:
+        """Those that are tried by themselves, and wait for each other on their nodes."""
+        return frozenset(position for position in positions if self.any and isinstance(self.key(position), GangKey))
+
+    def by_group(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
+        """Those that are of a pod group, in their order."""
         found: dict[AnyGroupKey, list[Position]] = {}
         for position in positions if self.any else ():
             if (key := self.key(position)) is not None:
                 found.setdefault(key, []).append(position)
-        return {key: self.in_turn(key, members) for key, members in found.items()} if in_turn else found
+        return found
 
     def failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
@@ -186,7 +195,7 @@ class Gangs:
         return result
 
     def _cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
-        infos = {position: self._info(position) for position in members}
+        infos = {position: self.info(position) for position in members}
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
         return PodGroupCycle(framework, self.view, key, members, infos, topology_aware, self._any_of)
 
@@ -201,7 +210,8 @@ class Gangs:
         priority = self.view.pods.priority[self.view.pods.info]
         return list(members) if last is None else sorted(members, key=lambda each: (-int(priority[each]), each != last))
 
-    def _info(self, position: Position) -> PodInfo:
+    def info(self, position: Position) -> PodInfo:
+        """What is asked for by the very pod, which pods alike share else."""
         info = self.placements.arriving(position)
         return PodInfo(self.placements.waiting(position), info.options, info.number, info.alike)
 
@@ -231,7 +241,7 @@ class Gangs:
                 if choice is None:
                     continue
                 self._bind(position, choice.row, choice.before)
-                permit = run_permit(framework, self.placements.arriving(position), self.view, choice.row).status
+                permit = run_permit(framework, self.info(position), self.view, choice.row).status
                 waits = permit.code is Code.WAIT
                 placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
                 quorum = quorum or permit.code is Code.SUCCESS

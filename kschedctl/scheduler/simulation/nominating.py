@@ -100,6 +100,12 @@ class Promises:
         if self.view.nominated_row(position) != NO_ROW:
             self.view.nominate(position, NO_ROW)
 
+    def lose(self, position: Position) -> None:
+        """The pod left the node that it had been promised and came to."""
+        if self.before_loss:
+            self.before_loss(position)
+        self.lost.append(position)
+
     def _clear_less_urgent(self, position: Position, row: Row) -> None:
         rows, positions = self.view.nominations
         priority, info = self.view.pods.priority, self.view.pods.info
@@ -110,8 +116,6 @@ class Promises:
     def _set(self, position: Position, row: Row) -> None:
         before = self.view.nominated_row(position)
         if before not in (row, NO_ROW):
-            if self.before_loss:
-                self.before_loss(position)
-            self.lost.append(position)
+            self.lose(position)
         if before != row:
             self.view.nominate(position, row)

@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
+from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
@@ -28,9 +29,11 @@ from kschedctl.scheduler.queueing.scheduling_queue import (
     Rules,
     SchedulingQueue,
 )
-from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.queueing.waiting_pods import PermitWait, PermitWaits
+from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
 
 ADDED = ClusterEvent(ASSIGNED_POD, ActionType.ADD)
@@ -43,6 +46,7 @@ class QueuedPods:
     What refuses a pod that fits nowhere is mostly found when an event comes to which it matters: ``_unjudged`` are
     those to which none came, by the numbers of their infos. ``groups``: the pods of each group that wait, in order;
     ``moves`` counts how often a pod came to a node or left one, ``rejectors`` finds what refuses a pod as things are.
+    ``gangs``: those that wait on their nodes for each other; what happens meanwhile concerns them, too.
     """
 
     def __init__(
@@ -51,25 +55,24 @@ class QueuedPods:
         placements: Placements,
         positions: Sequence[Position],
         groups: dict[AnyGroupKey, list[Position]],
+        gangs: frozenset[Position] = frozenset(),
         *,
         moves: Callable[[], int],
         rejectors: Callable[[Position], Rejectors],
     ) -> None:
         self.view, self._groups, self._moves, self._rejectors = placements.view, groups, moves, rejectors
-        configuration, gates = scheduler.configuration, scheduler.gates
-        backoff = Backoff(
-            configuration.pod_initial_backoff_seconds * NANOSECONDS,
-            configuration.pod_max_backoff_seconds * NANOSECONDS,
-            popped=gates.enabled("SchedulerPopFromBackoffQ"),
-        )
-        self._clock = Clock()
+        self.clock = Clock()
         self._advice = _AdviceOfAlikes(scheduler, placements)
-        members = frozenset(member for group in groups.values() for member in group)
-        lasts = ACTIVATION_LASTS.at(gates.release)
-        rules = Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
-        self._queue = SchedulingQueue(self._advice, rules, self._clock)
-        self._new = in_order(scheduler, self.view, positions)[::-1]
+        order = QueueOrder(scheduler.queue_sort, self.view)
+        self._queue = SchedulingQueue(self._advice, _rules(scheduler, groups), self.clock, order)
+        self.gangs, self.waits = gangs, PermitWaits(self.view)
+        queued = bool(gangs) or scheduler.queue_sort is not None
+        self._new = [] if queued else in_order(scheduler, self.view, positions)[::-1]
         """Pods that were not tried yet, the next one last: they came before all that come back."""
+        self._untried = {each: QueuedPod(each, self._priority(each)) for each in positions} if queued else {}
+        """Those that are in the queue like all others, as they may come after these."""
+        for pod in self._untried.values():
+            self._queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
         """Those that were, in vain: while there is none, nobody has to be asked or told anything."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
@@ -92,8 +95,13 @@ class QueuedPods:
         while (found := self._queue.pop()) is None:
             if not self._time_passes():
                 return None
-        self._queue.done(found.position)  # what happens to it until it is judged is not asked for
+        if found.position not in self.gangs:
+            self.done(found.position)  # what happens to it until it is judged is not asked for
         return found.position
+
+    def done(self, position: Position) -> None:
+        """A pod that was popped is not tried, or bound."""
+        self._queue.done(position)
 
     def moved_by(self, position: Position) -> str:
         """The label of the event after which a pod is tried again; empty the first time."""
@@ -102,15 +110,49 @@ class QueuedPods:
 
     def refused(self, position: Position, rejectors: Rejectors | None) -> None:
         """The pod fits nowhere now; ``rejectors`` are None where it does not matter when they are looked for."""
+        if rejectors and self.gangs:  # where the order changes while pods wait, it matters when each comes back
+            self.failed(position, rejectors)
+            return
         pod = self._known(position)
-        pod.timestamp = self._clock.now()
+        pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
-    def nominated(self, position: Position, rejectors: Rejectors, victims: Iterable[Position]) -> None:
-        """The pod fits nowhere, but the victims left a node for it: it is among those that hear of that."""
+    def failed(self, position: Position, rejectors: Rejectors) -> None:
+        """The pod comes back from a try in which these refused it."""
         self._queue.add_unschedulable(self._known(position), rejectors)
-        self._left(victims)
+
+    # -- those that wait on their nodes --------------------------------------------------------------------------
+
+    def hold(self, position: Position, framework: Framework, info: PodInfo, row: Row, pending: dict[str, int]) -> None:
+        """A pod waits there; ``pending``: for which plugins, and how many seconds."""
+        now = self.clock.now()
+        self.waits.pods[position] = PermitWait(self._known(position), framework, info, row, pending, now)
+
+    def activate(self, positions: Iterable[Position]) -> None:
+        """Pods of a gang that are to be tried as soon as possible."""
+        self._queue.activate(positions)
+
+    def left(self, position: Position, rejectors: Rejectors) -> None:
+        """One that waited left its node: these refused it, or none where it had to make room; then it hears of that."""
+        self._put_groups_back()
+        occurrence = self._advice.left(position)
+        if not rejectors.all:
+            self._queue.move(occurrence)
+        self.failed(position, rejectors)
+        if rejectors.all:
+            self._queue.move(occurrence, besides=position)
+
+    def park(self, position: Position) -> None:
+        """It is not tried again before some pod is bound or evicted."""
+        self._queue.delete(position)
+
+    def _progress(self) -> None:
+        """Some pod was, of which also those hear that are not tried as long as nothing happens."""
+        for pod in self.waits.progress():
+            self._queue.unschedulable.add(pod)
+        if self.view.gang_history:
+            self.view.gang_history.note_move()
 
     def members(self, group: AnyGroupKey) -> list[Position]:
         """The pods of a group that wait; none of them is in the queue any more."""
@@ -132,12 +174,12 @@ class QueuedPods:
         ``again``: those that are tried again at once, since others of the group came to nodes.
         """
         self._groups[group] = list(members)
-        self._of_groups += [(self._known(each), by, self._clock.now()) for each, by in members.items()]
+        self._of_groups += [(self._known(each), by, self.clock.now()) for each, by in members.items()]
         if again:
             self._put_groups_back()
             self._queue.activate(again)
         if victims:
-            self._left(victims)
+            self.vacated(victims)
 
     def before(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
         """Pods will come to nodes, and victims leave theirs: whom this may concern is judged as things are."""
@@ -168,12 +210,16 @@ class QueuedPods:
 
     def after(self, position: Position) -> None:
         """The pod came to a node."""
+        if self.gangs:
+            self._progress()
         self._put_groups_back()
-        if self._queue.unschedulable:
+        if self._queue.unschedulable or self.waits.pods:
             self._tell(self._advice.came(position))
 
-    def _left(self, victims: Iterable[Position]) -> None:
-        """Pods left their nodes."""
+    def vacated(self, victims: Sequence[Position]) -> None:
+        """Pods were evicted."""
+        if victims and self.gangs:
+            self._progress()
         self._put_groups_back()
         for victim in victims:
             self._tell(self._advice.left(victim))
@@ -191,33 +237,66 @@ class QueuedPods:
 
     def _known(self, position: Position) -> QueuedPod:
         if position not in self.tried:
-            self.tried[position] = QueuedPod(position, self._priority(position), attempts=1)
+            pod = self._untried.get(position) or QueuedPod(position, self._priority(position), attempts=1)
+            self.tried[position] = pod
         return self.tried[position]
 
     def _priority(self, position: Position) -> int:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _tell(self, occurrence: Occurrence) -> None:
-        if any(self._advice.interested(each, occurrence.event) for each in self._queue.unschedulable.rejectors()):
+        told = any(self._advice.interested(each, occurrence.event) for each in self._queue.unschedulable.rejectors())
+        if told or self.waits.pods:
             self._queue.move(occurrence)
 
     def _time_passes(self) -> bool:
-        """Whether somebody may be tried again then."""
-        end = self._queue.backoff.next_completion()
-        if end is not None:
-            self._clock.time = max(self._clock.time, end)
-            self._queue.flush_backoff()
-            return True
-        if self._moved == self._moves() or not (self._queue.unschedulable or self._unjudged):
+        """Whether somebody may be tried again then, before the first has waited on its node in vain."""
+        end, waited, flush = self._queue.backoff.next_completion(), self.waits.first_end(), self._next_flush()
+        first = min((time for time in (end, waited, flush) if time is not None), default=None)
+        if first is None or first not in (end, flush):
             return False
+        self.clock.time = max(self.clock.time, first)
+        if first == end:
+            self.flush_backoff()
+        else:
+            self._flush_unschedulable()
+        return True
+
+    def _next_flush(self) -> int | None:
+        """When those that have waited for long are tried, if something moved, or a gang was left alone meanwhile."""
+        if not (self._queue.unschedulable or self._unjudged):
+            return None
+        soon, history = self.clock.time + LONGEST_UNSCHEDULABLE, self.view.gang_history
+        if self._moved != self._moves():
+            return soon
+        returns = history.next_return() if history else None
+        return None if returns is None else max(soon, returns + 1)
+
+    def flush_backoff(self) -> None:
+        """Pods whose backoff is over may be tried now."""
+        self._queue.flush_backoff()
+
+    def _flush_unschedulable(self) -> None:
         self._moved = self._moves()
-        self._clock.time += LONGEST_UNSCHEDULABLE
+        if self.view.gang_history:
+            self.view.gang_history.flushed()
         self._queue.flush_unschedulable()
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
             pod.moved_by, pod.flushed = TIMEOUT, True
             self._queue.active.add(pod)
         self._unjudged = {}
-        return True
+
+
+def _rules(scheduler: Scheduler, groups: Mapping[AnyGroupKey, Sequence[Position]]) -> Rules:
+    configuration, gates = scheduler.configuration, scheduler.gates
+    backoff = Backoff(
+        configuration.pod_initial_backoff_seconds * NANOSECONDS,
+        configuration.pod_max_backoff_seconds * NANOSECONDS,
+        popped=gates.enabled("SchedulerPopFromBackoffQ"),
+    )
+    members = frozenset(member for group in groups.values() for member in group)
+    lasts = ACTIVATION_LASTS.at(gates.release)
+    return Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)
 
 
 def _refused_at(pod: QueuedPod) -> int:
@@ -238,7 +317,10 @@ def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) ->
 
 
 class _AdviceOfAlikes(QueuePlugins):
-    """What plugins say of pods alike, and to pods alike that come and go, is found once. No plugin gates a pod."""
+    """What plugins say of pods alike, and to pods alike that come and go, is found once.
+
+    No plugin gates a pod but while evictions for it are under way.
+    """
 
     def __init__(self, scheduler: Scheduler, placements: Placements) -> None:
         super().__init__(scheduler, placements.view, placements.arriving)
@@ -294,10 +376,10 @@ class _AdviceOfAlikes(QueuePlugins):
         return strategy(asked, anyone, info, occurrence, self._view) is not QueueingStrategy.SKIP
 
     def gating_plugin(self, pod: QueuedPod) -> str:
-        return ""
+        return super().gating_plugin(pod) if self._view.preempting else ""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        return _reaches(occurrence, pod.priority)
+        return super().hears(pod, occurrence) if pod.gating_plugin else _reaches(occurrence, pod.priority)
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         key = int(self._view.pods.info[pod.position]), pod.rejectors, id(occurrence), in_flight

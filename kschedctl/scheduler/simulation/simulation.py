@@ -8,56 +8,46 @@ others yield to it, but may come before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
-from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.arrays import Position, Row
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.scheduler.cycle import Cycle
 from kschedctl.scheduler.framework import PluginError, PreFilterResult, ReservePlugin
 from kschedctl.scheduler.leaning import Unknown
-from kschedctl.scheduler.messages import fit_error
 from kschedctl.scheduler.permit import permit_refusal
 from kschedctl.scheduler.pod_groups.cycle import SEVERAL_SCHEDULERS
-from kschedctl.scheduler.post_filter import run_post_filter
+from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.candidates import Candidate
 from kschedctl.scheduler.preemption.promises import takes_back
-from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.queueing.rejectors import Rejectors, rejectors_of
 from kschedctl.scheduler.reserve import NOTHING_ASKED, release, reserve, reserving
 from kschedctl.scheduler.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.scheduler.simulation.fits_nowhere import KnownFailures
+from kschedctl.scheduler.simulation.gang_members import GangMembers
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, REFUSED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.nominating import Preemptors, Promises, chosen_candidate
+from kschedctl.scheduler.simulation.outcome import (
+    ERROR,
+    GATED,
+    NOMINATED,
+    NOT_RESPONSIBLE,
+    NOT_TRIED,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Outcome,
+    Progress,
+)
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.profiles import ServingProfiles
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods, in_order
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
-
-SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
-NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
-NOMINATED = "Nominated"
-Progress = Callable[[int], None]
-"""Told how many pods more are done with."""
-
-
-class Outcome(NamedTuple):
-    """What became of one pod: ``row`` is its node, -1 for none.
-
-    ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
-    had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
-    """
-
-    position: Position
-    verdict: str
-    row: Row = NO_ROW
-    tied: int = 0
-    feasible: int = 0
-    victims: tuple[Position, ...] = ()
-    message: str = ""
 
 
 class Simulation:
@@ -91,9 +81,8 @@ class Simulation:
         """The pods that have no node yet, and those that went for them."""
         self.retried: dict[Position, list[str]] = {}
         """The pods that were tried again, and the label of the event before each time."""
-        self._failed: dict[Hashable, Rejectors | None] = {}
-        self._failed_at = -1
         self._queue: QueuedPods | None = None
+        self._members: GangMembers | None = None
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
         self.unknown: dict[Unknown, None] = self.placements.unheard
         self.profiles = ServingProfiles(scheduler, self.view, self.unknown)
@@ -101,6 +90,7 @@ class Simulation:
         self.preempted = False
         self._preemptors = Preemptors(self.view)
         self.gangs = Gangs(scheduler, self.placements, self.bind)
+        self.failures = KnownFailures(self.placements, self.gangs, self._framework)
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
         """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
@@ -116,42 +106,52 @@ class Simulation:
         waiting = list(positions)
         verdict = UNSCHEDULABLE
         try:
-            groups = self.gangs.by_group(self.queue(waiting), in_turn=True)
-            self._queue = QueuedPods(
-                self.scheduler, self.placements, waiting, groups, moves=lambda: self.moves, rejectors=self.rejectors
-            )
-            self.promises.before_loss = self._queue.before_loss
-            self._work_off(self._queue, found, progress or (lambda _: None))
+            self._work_off(self._fill(waiting), found, progress or (lambda _: None))
         except KeyboardInterrupt:
             self.interrupted, verdict = True, NOT_TRIED
         finally:
-            self._queue, self.promises.before_loss = None, None
+            self._close()
         done = {outcome.position for outcome in found}
         left = [position for position in self.queue(waiting) if position not in done]
         return found + [Outcome(position, verdict, victims=self._victims.get(position, ())) for position in left]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """The outcomes, with why pods fit nowhere as things are now, where it is not said; pods alike share it."""
-        messages: dict[Hashable, str] = {}
-        outcomes, found = list(outcomes), []
-        silent = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
-        of_groups = self.gangs.messages(silent, self._framework)
-        for outcome in outcomes:
-            if outcome.verdict != UNSCHEDULABLE or outcome.message:
-                found.append(outcome)
-                continue
-            if outcome.position in of_groups:
-                found.append(outcome._replace(message=of_groups[outcome.position]))
-                continue
-            like = self._likeness(outcome.position)
-            if like not in messages:
-                messages[like] = self.message(outcome.position)
-            found.append(outcome._replace(message=messages[like]))
-        return found
+        """The outcomes, with why pods fit nowhere as things are now, where it is not said."""
+        return self.failures.explained(outcomes)
+
+    def rejectors(self, position: Position) -> Rejectors:
+        """The plugins that refuse a pod that fits nowhere now."""
+        return self.failures.rejectors(position)
+
+    def message(self, position: Position) -> str:
+        """Why a pod fits nowhere now, as kube-scheduler says it."""
+        return self.failures.message(position)
+
+    def cycle(self, position: Position) -> Cycle:
+        """The full cycle of a pod as things are now."""
+        return self.placements.cycle(self._framework(position), position)
+
+    def _fill(self, waiting: Sequence[Position]) -> QueuedPods:
+        groups, gangs = self.gangs.together(self.queue(waiting)), self.gangs.one_by_one(waiting)
+        self._queue = queue = QueuedPods(
+            self.scheduler, self.placements, waiting, groups, gangs, moves=lambda: self.moves, rejectors=self.rejectors
+        )
+        self.promises.before_loss = queue.before_loss
+        self._members = GangMembers(self, queue, waiting) if gangs else None
+        return queue
+
+    def _close(self) -> None:
+        """Nobody waits in a queue any more, nor on a node."""
+        if self._members:
+            self._members.abandon()
+            self.failures.left_for.update(self._members.reasons)
+        self._queue, self._members, self.promises.before_loss = None, None, None
 
     def _work_off(self, queue: QueuedPods, found: list[Outcome], progress: Progress) -> None:
         """Try pod after pod, and those of a group together, until none is worth another try."""
-        while (position := queue.pop()) is not None:
+        while (position := queue.pop()) is not None or (self._members and self._members.time_out()):
+            if position is None:
+                continue
             if queue.tried and (label := queue.moved_by(position)):
                 self.retried.setdefault(position, []).append(label)
             outcomes = self._outcomes_of(queue, position)
@@ -161,7 +161,7 @@ class Simulation:
                 if outcome.row >= 0:
                     queue.after(outcome.position)
             if self.promises.lost:
-                self._failed = {}
+                self.failures.forget()
                 queue.after_losses(self.promises.lost)
                 self.promises.lost = []
 
@@ -171,10 +171,11 @@ class Simulation:
         Pods that come may hide what refuses one that looks at others.
         """
         if self.gangs.any and (key := self.gangs.key(position)) is not None:
-            return self._group_outcomes(queue, key)
+            in_gang = isinstance(key, GangKey)
+            return self._members.attempt(position) if self._members and in_gang else self._group_outcomes(queue, key)
         single = self._attempt_alone(position)
         if single is None:
-            hidden = self.placements.looks_at_others(self._framework(position), position)
+            hidden = queue.gangs or self.placements.looks_at_others(self._framework(position), position)
             queue.refused(position, self.rejectors(position) if hidden else None)
         return () if single is None or single.verdict == NOMINATED else (single,)
 
@@ -183,36 +184,23 @@ class Simulation:
         members = queue.members(key)
         queue.before(members, ())
         outcomes, attempt = self._tried_together(members)
-        victims = tuple(chain(*attempt.victims.values()))
+        victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
             queue.before((), victims)
-            self._make_room(victims)
+            victims = self._make_room(victims)
         self.promises.of_group(attempt.failed, attempt.victims)
         for member, gone in attempt.victims.items():
-            self._victims[member] = (*self._victims.get(member, ()), *gone)
+            self._victims[member] = (*self._victims.get(member, ()), *(each for each in gone if each in victims))
         done = {outcome.position for outcome in outcomes}
         left = {each: attempt.failed.get(each, REFUSED).rejectors for each in members if each not in done}
         queue.group_refused(key, left, victims, attempt.again)
         return outcomes
 
-    def rejectors(self, position: Position) -> Rejectors:
-        """The plugins that refuse a pod that fits nowhere now; pods alike share them."""
-        like = self._likeness(position)
-        if self._failures.get(like) is None:
-            self._failures[like] = rejectors_of(self.cycle(position))
-        return self._failures[like] or NONE
-
-    @property
-    def _failures(self) -> dict[Hashable, Rejectors | None]:
-        """What fits nowhere as things are, and what refuses it, where that is known."""
-        if self._failed_at != len(self.view.trail):
-            self._failed_at, self._failed = len(self.view.trail), {}
-        return self._failed
-
     @property
     def moves(self) -> int:
         """How often a pod came or went for good."""
-        return len(self.view.trail) - self.gangs.taken_back
+        waiting = len(self._queue.waits.pods) if self._queue else 0
+        return len(self.view.trail) - self.gangs.taken_back - waiting
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
         """In the order in which they are tried first."""
@@ -225,11 +213,11 @@ class Simulation:
         return self._attempt_alone(position)
 
     def _attempt_alone(self, position: Position) -> Outcome | None:
-        info, failures = self._incoming(position), self._failures
+        info = self.incoming(position)
         framework = self.profiles.of(info)
-        if failures and framework and self.placements.likeness(framework, position) in failures:
+        if framework and self.failures.known(position):
             return None
-        settled = self._settled(position, info, framework)
+        settled = self.settled(position, info, framework)
         if settled is not None or framework is None:
             return settled
         try:
@@ -237,13 +225,13 @@ class Simulation:
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
         if found is None:
-            self._failures.setdefault(self._likeness(position))
+            self.failures.add(position)
         return found
 
     def _tried_together(self, members: Sequence[Position]) -> tuple[list[Outcome], GangAttempt]:
         """The pods of one group that wait; of those that wait on there is no outcome."""
-        infos = {position: self._incoming(position) for position in members}
-        settled = {position: self._settled(position, info, self.profiles.of(info)) for position, info in infos.items()}
+        infos = {position: self.incoming(position) for position in members}
+        settled = {position: self.settled(position, info, self.profiles.of(info)) for position, info in infos.items()}
         found = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
@@ -251,7 +239,7 @@ class Simulation:
         except PluginError as error:
             return [*found, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
-            victims = (*self._victims.pop(position, ()), *attempt.victims.get(position, ()))
+            victims = (*self.went_for(position), *attempt.victims.get(position, ()))
             found.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
         return found, attempt
 
@@ -284,18 +272,27 @@ class Simulation:
         if plugins is None:
             plugins = self._reserving[info.alike] = reserving(self._framework(position), info.spec)
         if plugins:
-            like_others = info is self.placements.incoming(int(pods.info[position]))
+            like_others = info is self.incoming(position)
             pod = pods.objects[position] if like_others else info.pod
             reserve(plugins, info, pod, self.view, row, before=before)
         self.promises.keep(position)
         self.view.assume(position, row)
 
-    def _make_room(self, victims: Sequence[Position]) -> None:
-        """Who is preempted goes at once."""
+    def went_for(self, position: Position) -> tuple[Position, ...]:
+        """Those that were preempted for a pod, which has come to its node."""
+        return self._victims.pop(position, ())
+
+    def _make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
+        """Who is preempted goes at once; those that wait for others of their gang come back, and are not returned."""
         self.preempted = True
+        if self._members:
+            victims = self._members.preempted(victims)
+        if self.view.absent is not None:
+            self.view.absent[list(victims)] = True
         self._preemptors.driven_away.update(victims)
         self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
+        return victims
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
@@ -318,14 +315,11 @@ class Simulation:
         if plugins:
             release(plugins.values(), self.view, positions)
 
-    def _likeness(self, position: Position) -> Hashable:
-        return self.placements.likeness(self._framework(position), position)
-
     # -- one pod -------------------------------------------------------------------------------------------------
 
     def framework(self, position: Position) -> Framework | None:
         """The profile that serves a pod."""
-        return self.profiles.of(self._incoming(position))
+        return self.profiles.of(self.incoming(position))
 
     def _framework(self, position: Position) -> Framework:
         framework = self.framework(position)
@@ -333,10 +327,11 @@ class Simulation:
             raise KeyError(position)
         return framework
 
-    def _incoming(self, position: Position) -> PodInfo:
+    def incoming(self, position: Position) -> PodInfo:
+        """What a pod asks for when it comes."""
         return self.placements.incoming(int(self.view.pods.info[position]))
 
-    def _settled(self, position: Position, info: PodInfo, framework: Framework | None) -> Outcome | None:
+    def settled(self, position: Position, info: PodInfo, framework: Framework | None) -> Outcome | None:
         """The outcome of a pod that does not get as far as a scheduling cycle."""
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
@@ -353,47 +348,48 @@ class Simulation:
         if self._queue and self._queue.tried:
             self._queue.before((position,), ())
         self.bind(position, choice.row, choice.before)
-        victims = self._victims.pop(position, ())
+        victims = self.went_for(position)
         return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims)
 
     def _preempt(self, framework: Framework, position: Position) -> Outcome | None:
         """Make room by evicting pods, if that helps. Raises PluginError."""
-        info = self._incoming(position)
-        if not self.preemption or info.spec.preemption_policy == "Never":
-            return None
-        eligible = self._preemptors.eligible(framework, position, info)
-        if not eligible or not self._preemptors.any_victim(framework, info.priority):
-            self.promises.give_up(position)
-            return None
-        cycle = self.placements.cycle(framework, position)
-        outcome = run_post_filter(cycle)
-        candidate = chosen_candidate(outcome, self.placements.random)
+        candidate, _ = self.hope(framework, position)
         if candidate is None:
-            self._failures[self._likeness(position)] = rejectors_of(cycle)
-            if takes_back(outcome):
-                self.promises.give_up(position)
             return None
-        if self._queue:
-            return self._nominated(self._queue, position, candidate, rejectors_of(cycle))
+        if queue := self._queue:
+            rejectors = self.rejectors(position)
+            self.nominate(position, candidate, lambda: queue.failed(position, rejectors))
+            return Outcome(position, NOMINATED)
         self._make_room(candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
 
-    def _nominated(self, queue: QueuedPods, position: Position, candidate: Candidate, rejectors: Rejectors) -> Outcome:
-        """The pod waits for the node on which room is made for it; upstream's prepareCandidate."""
-        queue.before((), candidate.victims)
-        self._make_room(candidate.victims)
+    def hope(self, framework: Framework, position: Position) -> tuple[Candidate | None, PostFilterOutcome | None]:
+        """Whom evicting makes room, and what PostFilter said, None where it could not help. Raises PluginError."""
+        info = self.incoming(position)
+        if not self.preemption or info.spec.preemption_policy == "Never":
+            return None, None
+        eligible = self._preemptors.eligible(framework, position, info)
+        if not eligible or not self._preemptors.any_victim(framework, info.priority):
+            self.promises.give_up(position)
+            return None, None
+        cycle = self.placements.cycle(framework, position)
+        outcome = run_post_filter(cycle)
+        self.failures.add(position, rejectors_of(cycle))
+        candidate = chosen_candidate(outcome, self.placements.random)
+        if candidate is None and takes_back(outcome):
+            self.promises.give_up(position)
+        return candidate, outcome
+
+    def nominate(self, position: Position, candidate: Candidate, put_back: Callable[[], None]) -> None:
+        """The pod waits for the node on which room is made for it; upstream's prepareCandidate.
+
+        ``put_back``: into the queue.
+        """
+        assert self._queue is not None
+        self._queue.before((), candidate.victims)
         self.promises.make(position, candidate.row)
-        self._victims[position] = (*self._victims.get(position, ()), *candidate.victims)
-        queue.nominated(position, rejectors, candidate.victims)
-        return Outcome(position, NOMINATED)
-
-    def message(self, position: Position) -> str:
-        """Why a pod fits nowhere now, as kube-scheduler says it."""
-        cycle = self.cycle(position)
-        self._failures[self._likeness(position)] = rejectors_of(cycle)
-        return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
-
-    def cycle(self, position: Position) -> Cycle:
-        """The full cycle of a pod as things are now."""
-        return self.placements.cycle(self._framework(position), position)
+        put_back()
+        gone = self._make_room(candidate.victims)
+        self._victims[position] = (*self._victims.get(position, ()), *gone)
+        self._queue.vacated(gone)

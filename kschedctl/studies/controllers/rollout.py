@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.scheduler.simulation.simulation import NOT_TRIED, SCHEDULED, Outcome, Progress, Simulation
+from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.controllers.rollout_limits import Change, Pace, slot
 
 NOT_CREATED = "NotCreated"

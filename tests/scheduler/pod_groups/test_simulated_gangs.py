@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import Outcome, Simulation
+from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.studies.explain import explain
 
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}

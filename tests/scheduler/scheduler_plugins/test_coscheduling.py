@@ -16,7 +16,8 @@ from kschedctl.errors import ConfigurationError, InputError
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.permit import run_permit
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.simulation import SCHEDULED, Simulation
+from kschedctl.scheduler.simulation.outcome import SCHEDULED
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.studies.explain import explain
 from kschedctl.studies.run_queue import run_queue

@@ -1,0 +1,30 @@
+"""What became of a pod in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+
+SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
+NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
+NOMINATED = "Nominated"
+Progress = Callable[[int], None]
+"""Told how many pods more are done with."""
+
+
+class Outcome(NamedTuple):
+    """What became of one pod: ``row`` is its node, -1 for none.
+
+    ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
+    had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
+    """
+
+    position: Position
+    verdict: str
+    row: Row = NO_ROW
+    tied: int = 0
+    feasible: int = 0
+    victims: tuple[Position, ...] = ()
+    message: str = ""

@@ -1,0 +1,100 @@
+"""Coscheduling in simulations: gangs that are left alone, those that wait in vain, and whom their pods preempt.
+
+By hand, from what pkg/coscheduling of scheduler-plugins does when a pod fits nowhere or leaves its node. That
+simulations do what the queue does is in tests/scheduler/test_simulation_and_queue.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from test_coscheduling import Json, cluster_of, config, group, node, pod
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.studies.run_queue import run_queue
+
+
+def beside(app: str) -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def labelled(document: Json, **labels: str) -> Json:
+    metadata = document["metadata"]
+    return {**document, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **labels}}}
+
+
+HERE = labelled(node("n"), **{"kubernetes.io/hostname": "n"})
+
+
+def simulated(cluster: Cluster) -> Simulation:
+    simulation = Simulation(Scheduler(cluster))
+    view = simulation.view
+    simulation.run([position for position in view.pods.index.values() if view.node[position] < 0])
+    return simulation
+
+
+def there(simulation: Simulation) -> set[str]:
+    view = simulation.view
+    return {pod.metadata.name for position, pod in enumerate(view.pods.objects) if view.node[position] >= 0}
+
+
+def of_version(version: str, objects: list[Json], **args: int) -> Cluster:
+    return Cluster.from_objects(objects, config=config(**args), other_builds=True, kube_version=version)
+
+
+@pytest.mark.parametrize(("seconds", "placed"), [(0, {"a1", "a3"}), (100, {"z"})])
+def test_a_gang_that_is_left_alone(seconds: int, placed: set[str]) -> None:
+    """Two of three suffice, but the second fits nowhere: the first, which waits, leaves. Then the third comes, and has
+    the first tried again; unless nobody of the gang is tried for some time, which leaves the room to others."""
+    pods = [pod("a1", "pg", cpu="2"), pod("a2", "pg", cpu="9"), pod("a3", "pg", cpu="2"), pod("z", cpu="4")]
+    objects = [node("n"), *pods, group("pg", 2, created="2026-01-01T00:00:00Z")]
+    assert there(simulated(of_version("1.33", objects, podGroupBackoffSeconds=seconds))) == placed
+
+
+def test_its_time_is_waited_for() -> None:
+    """Both want to be beside a pod that comes after them: they hear of it, but are left alone for longer than pods
+    wait for anything."""
+    gang = [pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
+    objects = [HERE, *gang, labelled(pod("z"), app="x"), group("pg", 2)]
+    for seconds in (0, 20, 1000, 10**8):
+        assert there(simulated(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
+
+
+def test_those_that_wait_in_vain_leave_their_room_to_others() -> None:
+    """One of two waits until its time is over: the pod that found no room beside it gets the node then."""
+    objects = [node("n"), pod("a", "pg", cpu="2"), pod("b", "pg", cpu="9"), pod("z", cpu="3")]
+    cluster = cluster_of(*objects, group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
+    assert there(simulated(cluster)) == {"z"}
+    run = run_queue(cluster, closed_loop=True)
+    assert [cycle.bound for cycle in run.cycles if cycle.bound] == [{"ns/z": "n"}]
+    assert run.waiting_on_permit == {}
+
+
+def test_a_member_preempts_for_itself() -> None:
+    """Two evict one pod each, and wait on the nodes of these; the third finds nobody, so that all of it was in vain."""
+    low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
+    gang = [pod(f"g{i}", "pg", cpu="2") for i in range(3)]
+    simulation = simulated(cluster_of(node("n"), *low, *gang, group("pg", 3)))
+    objects = simulation.view.pods.objects
+    assert {objects[position].metadata.name for position in simulation.gone} == {"low0", "low1"}
+    assert there(simulation) == set()
+
+
+def test_pods_that_wait_make_room_once() -> None:
+    """The two wait for a third, which another scheduler serves, when the most urgent finds whom it wants beside it.
+
+    They leave the node together, and what they took there is given back once: the last finds no room.
+    """
+    gang = [*(pod(name, "pg", cpu="2", priority=1) for name in "ab"), pod("c", "pg", schedulerName="other")]
+    late = labelled(pod("e"), app="e"), labelled(pod("f", priority=9, **beside("e")), app="f")
+    urgent = pod("u", cpu="4", priority=9, **beside("f"))
+    cluster = cluster_of(HERE, *gang, *late, urgent, pod("z", cpu="2", priority=-1), group("pg", 3))
+    assert there(simulated(cluster)) == {"e", "f", "u"}
+    run = run_queue(cluster, closed_loop=True)
+    assert {name for cycle in run.cycles for name in cycle.bound} == {"ns/e", "ns/f", "ns/u"}
+    preempted = next(cycle for cycle in run.cycles if cycle.victims)
+    assert set(preempted.victims) == {"ns/a", "ns/b"}
+    told = {name: preempted.failed[name].message for name in ("ns/a", "ns/b")}
+    assert set(told.values()) == {"waiting on permit for pod: preempted"}
