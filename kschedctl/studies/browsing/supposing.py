@@ -8,9 +8,9 @@ from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
-from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.controllers.stand_in import StandIn
+from kschedctl.studies.edits.node_edits import find_nodes
 from kschedctl.studies.explain import as_if
 
 WHERE = "as if"
@@ -98,9 +98,15 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
 
 
 def _with_node(asked: StandIn, like: str) -> StandIn:
-    """One more node of that shape, as the step addNodes of a scenario makes it."""
-    from kschedctl.studies.scenarios.scenario import no_files  # noqa: PLC0415 - little else needs scenarios
-    from kschedctl.studies.scenarios.steps_on_nodes import add_nodes  # noqa: PLC0415
+    """One more node of that shape, as the remedy that adds one makes it; the last one in the order of nodes."""
+    from kschedctl.studies.remedies.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
+    from kschedctl.studies.remedies.trials import changed_cluster, changed_view  # noqa: PLC0415
+    from kschedctl.studies.remedies.ways.new_nodes import more_like  # noqa: PLC0415
 
-    edit = add_nodes(AddNodes(like=like), asked.scheduler.cluster, no_files)
-    return asked._replace(scheduler=Scheduler(edit.result, asked.scheduler.call_extender))
+    scheduler, view = asked.scheduler, asked.scheduler.view
+    (name,) = find_nodes(scheduler.cluster, (like,))
+    fix = more_like(view, view.nodes.objects[view.nodes.index[name]])
+    edits = edited([fix], reader(scheduler.cluster))
+    found = Scheduler(changed_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
+    found.view = changed_view(view, edits)  # quicker by seconds than columns of all nodes and pods anew
+    return asked._replace(scheduler=found)

@@ -12,6 +12,7 @@ from textual.widgets import Input
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.browse.app import Browser
 from kschedctl.cli.browse.lines import LineList, Openable
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.studies.browsing.supposing import supposed
 
 
@@ -68,7 +69,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
         before = "before: Unschedulable: Insufficient cpu"
         for words, now in (
             ("cpu=500m", "now: Schedulable: would be scheduled: node general-b2, of 6 that fit"),
-            ("node=general-a1", "now: Schedulable: would be scheduled: node general-a1-0, of 1 that fit"),
+            ("node=general-a1", "now: Schedulable: would be scheduled: node general-a1-more-0, of 1 that fit"),
             ("cpu=500m tolerate=example.com/spot", "now: Schedulable: would be scheduled:"),
         ):
             await write(browser, pilot, "a", words)
@@ -118,6 +119,19 @@ def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
     asked = demo().asked(CHECKOUT)
     (added,) = supposed(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[len(asked.pod.spec.tolerations) :]
     assert (added.key, added.operator, added.value, added.effect) == ("a", "Equal", "b", "NoExecute")
+
+
+@pytest.mark.parametrize("words", ["node=general-a1", "node=gpu-a1", "node=spot-c1 node=spot-c1 cpu=1"])
+def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words: str) -> None:
+    """All columns made anew, in which the order of the nodes is another."""
+    session = demo()
+    for pod in session.waiting:
+        asked = session.asked(pod.key, words)
+        anew = asked._replace(scheduler=Scheduler(asked.scheduler.cluster))
+        quick, slow = session.explain(asked), session.explain(anew)
+        assert (quick.verdict, quick.message, quick.total) == (slow.verdict, slow.message, slow.total)
+        assert {node.name: node.refusals for node in quick.nodes} == {node.name: node.refusals for node in slow.nodes}
+        assert len(quick.nodes) in (0, 12 + words.count("node="))
 
 
 def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
