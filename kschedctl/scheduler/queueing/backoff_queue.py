@@ -9,9 +9,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
+from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, PodHeap, QueuedPod
 
+COUNTS_ATTEMPTS = ByVersion(
+    "whether all attempts at a pod make it back off longer, also those that ended by errors long ago",
+    (("", True), ("1.34", False)),
+)
 ORDERING_WINDOW = NANOSECONDS
 """Pods whose backoff ends within the same second are ordered as in the active queue."""
 
@@ -19,12 +26,26 @@ ORDERING_WINDOW = NANOSECONDS
 class Backoff(NamedTuple):
     """How long a pod backs off, in nanoseconds: ``initial`` after the first failure, twice as long after each further
     one, ``longest`` at the most. ``popped``: by gate SchedulerPopFromBackoffQ pods are taken from here when the active
-    queue is empty.
+    queue is empty. ``by_attempts``: as of COUNTS_ATTEMPTS.
     """
 
     initial: int = 1 * NANOSECONDS
     longest: int = 10 * NANOSECONDS
     popped: bool = True
+    by_attempts: bool = False
+
+    @classmethod
+    def of(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
+        return cls(
+            configuration.pod_initial_backoff_seconds * NANOSECONDS,
+            configuration.pod_max_backoff_seconds * NANOSECONDS,
+            popped=gates.enabled("SchedulerPopFromBackoffQ"),
+            by_attempts=COUNTS_ATTEMPTS.at(gates.release),
+        )
+
+    def failures(self, pod: QueuedPod) -> int:
+        """How often a pod failed, as far as that counts: of errors the last ones in a row."""
+        return pod.attempts if self.by_attempts else pod.consecutive_errors or pod.unschedulable_count
 
     def duration(self, failures: int) -> int:
         """After so many failures, 1 or more.
@@ -85,7 +106,7 @@ class BackoffQueue:
 
     def expiration(self, pod: QueuedPod) -> int:
         """When the pod's backoff ends; -1 for one that never failed, or when no pod backs off."""
-        failures = pod.consecutive_errors or pod.unschedulable_count
+        failures = self.backoff.failures(pod)
         if not failures or not self.backoff.longest:
             return -1
         if pod.backoff_expiration is None:

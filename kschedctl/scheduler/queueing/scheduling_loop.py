@@ -30,7 +30,7 @@ from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.pod_scheduling import PodScheduling, Scheduled
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
+from kschedctl.scheduler.queueing.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
 from kschedctl.scheduler.queueing.scheduling_queue import ACTIVATION_LASTS, Rules, SchedulingQueue
 from kschedctl.scheduler.queueing.signature import Signer
@@ -101,11 +101,7 @@ class SchedulingLoop:
         self.view.time_passes = False
         gates, configuration = scheduler.gates, scheduler.configuration
         self.pods = PodScheduling(self.view, SampledFrom().begin(configuration, len(self.view.nodes)))
-        backoff = Backoff(
-            configuration.pod_initial_backoff_seconds * NANOSECONDS,
-            configuration.pod_max_backoff_seconds * NANOSECONDS,
-            popped=gates.enabled("SchedulerPopFromBackoffQ"),
-        )
+        backoff = Backoff.of(configuration, gates)
         members = groups.members if groups else frozenset[Position]()
         self.plugins = QueuePlugins(scheduler, self.view, self.info)
         lasts = ACTIVATION_LASTS.at(gates.release)

@@ -19,7 +19,7 @@ from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.queued_pod import NANOSECONDS, Clock, QueuedPod
+from kschedctl.scheduler.queueing.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, strategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
@@ -288,12 +288,8 @@ class QueuedPods:
 
 
 def _rules(scheduler: Scheduler, groups: Mapping[AnyGroupKey, Sequence[Position]]) -> Rules:
-    configuration, gates = scheduler.configuration, scheduler.gates
-    backoff = Backoff(
-        configuration.pod_initial_backoff_seconds * NANOSECONDS,
-        configuration.pod_max_backoff_seconds * NANOSECONDS,
-        popped=gates.enabled("SchedulerPopFromBackoffQ"),
-    )
+    gates = scheduler.gates
+    backoff = Backoff.of(scheduler.configuration, gates)
     members = frozenset(member for group in groups.values() for member in group)
     lasts = ACTIVATION_LASTS.at(gates.release)
     return Rules(backoff, gates.enabled("SchedulerQueueingHints"), members, lasts)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.objects import ObjectMeta, Pod
+from kschedctl.cluster import Cluster
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
@@ -24,6 +25,7 @@ from kschedctl.scheduler.queueing.scheduling_queue import (
     Rules,
     SchedulingQueue,
 )
+from kschedctl.scheduler.scheduler import Scheduler
 
 FIT = Rejectors(frozenset({"NodeResourcesFit"}))
 POD_GONE = Occurrence(
@@ -148,6 +150,23 @@ def test_a_pod_backs_off_twice_as_long_after_each_failure(failures: int, seconds
     queue.clock.time += 2
     queue.flush_backoff()
     assert places(queue) == {0: ACTIVE}
+
+
+@pytest.mark.parametrize(("version", "seconds"), [("1.33", 4), ("1.34", 1)])
+def test_errors_of_long_ago(version: str, seconds: int) -> None:
+    """Until v1.33 a third attempt has a pod back off for 4 s, whatever ended the others; since v1.34 errors that are
+    over do not count (getBackoffTime)."""
+    scheduler = Scheduler(Cluster.from_objects([], kube_version=version))
+    backoff = Backoff.of(scheduler.configuration, scheduler.gates)
+    queue = queue_of(1, rules=Rules(backoff))
+    for _ in range(2):
+        queue.add_unschedulable(pop(queue), NONE)
+        queue.clock.time += 20 * NANOSECONDS
+        queue.flush_backoff()
+    pod = pop(queue)
+    queue.add_unschedulable(pod, FIT)
+    assert backoff.duration(backoff.failures(pod)) == seconds * NANOSECONDS
+    assert queue.backoff.expiration(pod) == backoff.aligned(pod.timestamp + seconds * NANOSECONDS)
 
 
 def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
