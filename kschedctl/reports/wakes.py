@@ -29,8 +29,7 @@ class WakeUps(Document, frozen=True):
     """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
 
     ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
-    whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is bound, where it is
-    of another project than Kubernetes.
+    whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is tried or bound.
     """
 
     pod: str

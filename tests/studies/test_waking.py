@@ -338,3 +338,29 @@ def test_without_hints_any_update_of_the_pod_itself_is_worth_a_try() -> None:
     assert words(found, "d/p")["NodeResourcesFit"][-1] == "the pod itself is updated, in more than its status"
     event = {"action": "Update", "old": large, "new": pod("p", labels={"a": "b"})}
     assert kschedctl.wakes(cluster, "d/p", event).moved
+
+
+def test_members_of_pod_groups_come_back_by_themselves() -> None:
+    """After their back-off, whatever hints say, also who would fit alone (determineSchedulingHintForInFlightPod)."""
+    metadata, spec = {"name": "g", "namespace": "d"}, {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    gates = {"GenericWorkload": True, "GangScheduling": True}
+    small, large = (pod(name, cpu, schedulingGroup={"podGroupName": "g"}) for name, cpu in (("a", "1"), ("b", "2")))
+    event = {"action": "Add", "new": node("n2", "4")}
+    for cpu, place, said in (
+        ("1", "backoff", "tried again after their back-off"),
+        ("4", "", "fits now with its gang g"),
+    ):
+        cluster = kschedctl.Cluster.from_objects([node("n1", cpu), group, small, large], feature_gates=gates)
+        for key in ("d/a", "d/b"):
+            answer = kschedctl.wakes(cluster, key, event)
+            assert (answer.before, answer.after, answer.moved) == (place, place, False)
+        found = Scheduler(cluster)
+        for name in ("a", "b"):
+            report = wake_ups(found, found.view.stored(cluster.pod("d", name)))
+            assert said in report.headline
+            assert (report.queue, report.rejectors) == (place, ())
+            assert report.pod_group is not None
+        many = wakes_of_many(found, list(cluster.unbound_pods()), changes_of([event], found.view), "")
+        assert [each.before for each in many.answers] == ["backoff"] * 2 * bool(place)
+        assert many.fitting == (() if place else ("d/a", "d/b"))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kschedctl.api.gangs import GangKey, gangs_of
 from kschedctl.api.objects import Pod
-from kschedctl.reports.pod_group import PodGroupReport
+from kschedctl.reports.pod_group import MemberReport, PodGroupReport
 from kschedctl.scheduler.pod_groups.gangs import gang_plugin
 from kschedctl.scheduler.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.pods import GroupKey, group_key
 from kschedctl.studies.why.gang import TriedGang, gang_attempt
+from kschedctl.studies.why.pod_group import PLACED, pod_group_report
 
-Attempts = MutableMapping[GangKey, TriedGang]
-"""What became of gangs, each tried once for all its pods."""
+
+@dataclass
+class Attempts:
+    """What became of gangs, and of Kubernetes' own pod groups, each tried once for all its pods."""
+
+    gangs: dict[GangKey, TriedGang] = field(default_factory=dict)
+    groups: dict[GroupKey, PodGroupReport] = field(default_factory=dict)
 
 
 class WithGang(NamedTuple):
@@ -30,9 +37,31 @@ def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: Attem
     key = plugin.gang(pod) if plugin else None
     if key is None or gangs_of(pod)[0] != key:
         return None
-    found = known.get(key) or gang_attempt(scheduler, framework, pod)
+    found = known.gangs.get(key) or gang_attempt(scheduler, framework, pod)
     if found is None:
         return None
     if scheduler.view.pods.position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
-        known[key] = found
+        known.gangs[key] = found
     return WithGang(found.report, found.failures.get(pod.key))
+
+
+def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: Attempts) -> PodGroupReport | None:
+    """The pod group with which the pod, as the API server holds it, is tried; None for one that is tried by itself."""
+    key = group_key(pod)
+    there = scheduler.view.pods.position(pod.key) is not None
+    if key is not None and there and key in known.groups:
+        return known.groups[key]
+    found = pod_group_report(scheduler, framework, pod)
+    if found is not None and key is not None and there:
+        known.groups[key] = found
+    return found
+
+
+def member_of(group: PodGroupReport, pod: Pod) -> MemberReport | None:
+    return next((member for member in group.members if member.pod == pod.key), None)
+
+
+def is_placed(group: PodGroupReport, pod: Pod) -> bool:
+    """Whether the pod gets a node with its group."""
+    member = member_of(group, pod)
+    return group.verdict == PLACED and member is not None and member.verdict == PLACED

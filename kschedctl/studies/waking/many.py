@@ -12,6 +12,7 @@ from kschedctl.reports.wakes import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import told, view_after
 from kschedctl.studies.waking.gangs import Attempts
@@ -103,10 +104,12 @@ def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Re
     columns = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
-        member = pod.key if gangs_of(pod) else ""  # who of a gang is tried last may be alone in fitting nowhere
+        member = (
+            pod.key if gangs_of(pod) or group_key(pod) else ""
+        )  # who of a gang is tried last may be alone in fitting nowhere
         alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
         groups.setdefault(alike, []).append(pod)
-    tried: Attempts = {}
+    tried = Attempts()
     for (number, nominated, member), same in groups.items():
         info = None if nominated or member else columns.infos[number]
         yield try_once(scheduler, scheduler.view.stored(same[0]), info, tried), same

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from kschedctl.api.objects import Pod
 from kschedctl.reports.wakes import RejectorReport, WakeUp, WakeUps
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.studies.waking.wakes import BACKOFF, Refused, leaning, try_once
+from kschedctl.studies.waking.wakes import BACKOFF, UNSCHEDULABLE, Refused, leaning, try_once
 from kschedctl.studies.waking.ways.catalogue import ways
 from kschedctl.studies.waking.ways.told import Waiting, labels, listed
 from kschedctl.studies.why.eliminations import eliminations
 from kschedctl.studies.why.group_headline import told_of_gang
 from kschedctl.studies.why.reach import obstacles
+
+NOTHING = "nothing has to wake it"
 
 
 def wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
@@ -23,7 +25,8 @@ def wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
 def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
     """Of a pod that was tried."""
     pod = refused.info.pod
-    rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused))
+    waits = refused.queue == UNSCHEDULABLE
+    rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused)) if waits else ()
     return WakeUps(
         pod=pod.key,
         headline=_headline(refused, sum(len(each.wake_ups) for each in rejectors)),
@@ -33,7 +36,7 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
         rejectors=rejectors,
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.ignored((pod.spec,)),
-        pod_group=refused.gang.report if refused.gang else None,
+        pod_group=refused.gang.report if refused.gang else refused.pod_group,
         **leaning(scheduler, refused),
     )
 
@@ -47,6 +50,9 @@ def _in_order(refused: Refused) -> list[str]:
 def _headline(refused: Refused, number: int) -> str:
     if refused.gang and (told := told_of_gang(refused.gang.report)):
         return told
+    if refused.pod_group and not refused.fits:
+        told = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
+        return f"{told}; its pods are tried again after their back-off, whatever happens"
     if refused.attempt.rejectors.all:
         by = listed(_in_order(refused))
         held = "held back by" if refused.attempt.gating_plugin else "refused by"
@@ -54,9 +60,9 @@ def _headline(refused: Refused, number: int) -> str:
         return f"{held} {by}; {kinds}"
     if refused.queue == BACKOFF:
         return f"waits for nothing: it is tried again after its back-off ({refused.message})"
-    if refused.gang:
-        return f"fits now with its gang {refused.gang.report.short_name}: nothing has to wake it"
-    return "fits now: nothing has to wake it"
+    if group := refused.gang.report if refused.gang else refused.pod_group:
+        return f"fits now with its {'gang' if group.policy == 'gang' else 'group'} {group.short_name}: {NOTHING}"
+    return f"fits now: {NOTHING}"
 
 
 def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:

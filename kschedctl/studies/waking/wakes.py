@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
+from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.reports.wakes import EventReport, Wakes
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.messages import fit_error
@@ -15,6 +16,7 @@ from kschedctl.scheduler.queueing.attempt import Attempt, attempt, gating_plugin
 from kschedctl.scheduler.queueing.event_handlers import Occurrence
 from kschedctl.scheduler.queueing.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.registrations import Registrations
+from kschedctl.scheduler.queueing.rejectors import NONE as NO_REJECTORS
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, same_pod
@@ -23,7 +25,7 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
 from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
-from kschedctl.studies.waking.gangs import Attempts, WithGang, with_gang
+from kschedctl.studies.waking.gangs import Attempts, WithGang, is_placed, member_of, with_gang, with_group
 
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
@@ -37,6 +39,7 @@ class Refused(NamedTuple):
     """A pod after one attempt, with the profile that serves it, and what the answer leans on that was not read.
 
     ``gang``: of a pod that is bound with others only; the rejectors are then those of the attempt at all of them.
+    ``pod_group``: of one that is tried with the others of its pod group.
     """
 
     info: PodInfo
@@ -45,17 +48,23 @@ class Refused(NamedTuple):
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
     gang: WithGang | None = None
+    pod_group: PodGroupReport | None = None
 
     @property
     def fits(self) -> bool:
         """Whether it has a node, and with it those with which it is bound."""
+        if self.pod_group is not None:
+            return is_placed(self.pod_group, self.info.pod)
         cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
         return cycle is not None and cycle.schedulable and failure is None
 
     @property
     def queue(self) -> str:
-        """Where the pod is: with nobody to wait for it is tried again after its back-off."""
-        if self.attempt.rejectors.all:
+        """Where the pod is: with nobody to wait for it is tried again after its back-off, and so are pods of groups.
+
+        Upstream: determineSchedulingHintForInFlightPod in the queue's scheduling_queue.go.
+        """
+        if self.attempt.rejectors.all and self.pod_group is None:
             return UNSCHEDULABLE
         return NONE if self.fits else BACKOFF
 
@@ -67,6 +76,9 @@ class Refused(NamedTuple):
             return None
         if cycle.schedulable and self.gang and self.gang.failure:
             return self.gang.failure.message
+        if cycle.schedulable and self.pod_group:
+            member = member_of(self.pod_group, self.info.pod)
+            return (member and member.message) or self.pod_group.message
         return cycle.error or fit_error(cycle)
 
 
@@ -104,10 +116,16 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
     tried = attempt(framework, info, scheduler.view)
-    gang = with_gang(scheduler, framework, pod, {} if gangs is None else gangs) if tried.cycle else None
-    if gang and gang.failure and tried.cycle and tried.cycle.schedulable:
+    if tried.cycle is None:
+        return Refused(info, framework, registrations, tried, unknown)
+    known = Attempts() if gangs is None else gangs
+    gang = with_gang(scheduler, framework, pod, known)
+    if gang and gang.failure and tried.cycle.schedulable:
         tried = tried._replace(rejectors=gang.failure.rejectors)
-    return Refused(info, framework, registrations, tried, unknown, gang)
+    group = with_group(scheduler, framework, pod, known)
+    if group and is_placed(group, pod):
+        tried = tried._replace(rejectors=NO_REJECTORS)
+    return Refused(info, framework, registrations, tried, unknown, gang, group)
 
 
 def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, view: Fork | None = None) -> Wakes:
