@@ -17,7 +17,7 @@ from kschedctl.studies.why.pod_group import PLACED, pod_group_report
 
 
 @dataclass
-class Attempts:
+class TriedGroups:
     """What became of gangs, and of Kubernetes' own pod groups, each tried once for all its pods."""
 
     gangs: dict[GangKey, TriedGang] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class WithGang(NamedTuple):
     failure: MemberFailure | None = None
 
 
-def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: Attempts) -> WithGang | None:
+def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedGroups) -> WithGang | None:
     """What the pod, as the API server holds it, comes to with its gang; None for one that is bound by itself."""
     plugin = gang_plugin(framework)
     key = plugin.gang(pod) if plugin else None
@@ -45,7 +45,7 @@ def with_gang(scheduler: Scheduler, framework: Framework, pod: Pod, known: Attem
     return WithGang(found.report, found.failures.get(pod.key))
 
 
-def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: Attempts) -> PodGroupReport | None:
+def with_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: TriedGroups) -> PodGroupReport | None:
     """The pod group with which the pod, as the API server holds it, is tried; None for one that is tried by itself."""
     key = group_key(pod)
     there = scheduler.view.pods.position(pod.key) is not None

@@ -15,7 +15,7 @@ from kschedctl.snapshot.fork import same_pod
 from kschedctl.snapshot.pods import group_key
 from kschedctl.studies.unknown import together
 from kschedctl.studies.waking.changes import told, view_after
-from kschedctl.studies.waking.gangs import Attempts
+from kschedctl.studies.waking.gangs import TriedGroups
 from kschedctl.studies.waking.wake_ups import wake_ups_of
 from kschedctl.studies.waking.wakes import NONE, Refused, leaning, try_once, woken
 
@@ -109,7 +109,7 @@ def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Re
         )  # who of a gang is tried last may be alone in fitting nowhere
         alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
         groups.setdefault(alike, []).append(pod)
-    tried = Attempts()
+    tried = TriedGroups()
     for (number, nominated, member), same in groups.items():
         info = None if nominated or member else columns.infos[number]
         yield try_once(scheduler, scheduler.view.stored(same[0]), info, tried), same

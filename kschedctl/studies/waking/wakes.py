@@ -25,7 +25,7 @@ from kschedctl.studies.controllers.workload_pods import is_waiting
 from kschedctl.studies.explain import PodReference, find_pod, not_replayed
 from kschedctl.studies.unknown import VERDICT, WHEN_SCHEDULABLE, WHEN_WOKEN, said, unknown_kinds
 from kschedctl.studies.waking.changes import change_of, told, view_after
-from kschedctl.studies.waking.gangs import Attempts, WithGang, is_placed, member_of, with_gang, with_group
+from kschedctl.studies.waking.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group
 
 POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 """The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
@@ -101,7 +101,7 @@ def wakes(cluster: Cluster, pod: PodReference, event: Mapping[str, Any]) -> Wake
     return woken(scheduler, refused, change_of(event, scheduler.view))
 
 
-def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: Attempts | None = None) -> Refused:
+def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None) -> Refused:
     """Try a pod, as the API server holds it; ``info``: the one that it shares, ``gangs``: those that were tried.
 
     Raises UsageError for one that is not tried at all.
@@ -118,7 +118,7 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
     tried = attempt(framework, info, scheduler.view)
     if tried.cycle is None:
         return Refused(info, framework, registrations, tried, unknown)
-    known = Attempts() if gangs is None else gangs
+    known = TriedGroups() if gangs is None else gangs
     gang = with_gang(scheduler, framework, pod, known)
     if gang and gang.failure and tried.cycle.schedulable:
         tried = tried._replace(rejectors=gang.failure.rejectors)
