@@ -15,6 +15,29 @@ from kschedctl.reports.document import Document
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 Opens = Callable[..., Any]
+WIDTHS = (1280, 390)
+ABOUT_COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules of axe whose answers another colour scheme could change."""
+
+
+def obstacles(page: Any) -> list[tuple[str, str, str]]:
+    """What stands in somebody's way on screens of any width, light or dark: which, a rule of axe, an example.
+
+    In the dark only what has to do with colours is looked at again.
+    """
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - not without Chromium
+
+    page.evaluate(Axe().axe_script)
+    found = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            found.append((str(width), "the page is wider than the screen", ""))
+        for scheme, only in (("light", {}), ("dark", {"runOnly": ABOUT_COLOURS})):
+            page.emulate_media(color_scheme=scheme)
+            told = page.evaluate("options => axe.run(options)", {"resultTypes": ["violations"], **only})["violations"]
+            found += [(f"{width} {scheme}", each["id"], each["nodes"][0]["html"][:200]) for each in told]
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
@@ -11,8 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from opened_reports import Opens
+from opened_reports import Opens, obstacles
 
 from kschedctl.cli.main import main
 
@@ -150,16 +149,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Reports:
     return report
 
 
-def violations(page: Any) -> Iterator[tuple[str, str, str]]:
-    for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            for each in Axe().run(page).response["violations"]:
-                yield f"{width} {scheme}", each["id"], each["nodes"][0]["html"][:200]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_names_are_text_and_nothing_stands_in_the_way(name: str, report: Reports, opened_file: Opens) -> None:
     page = opened_file(report(name))
@@ -169,7 +158,7 @@ def test_names_are_text_and_nothing_stands_in_the_way(name: str, report: Reports
     for details in page.locator("details").all():
         details.locator("summary").click()
         details.locator("table").wait_for()
-    assert list(violations(page)) == []
+    assert obstacles(page) == []
     assert page.locator("main img, main script:not([type])").count() == 0
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
-from opened_reports import Opens
+from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, PENDING, UNSCHEDULABLE
 
@@ -50,7 +48,7 @@ def cells(page: Any, pod: str, nodes: int) -> list[list[str]]:
     details.get_by_role("checkbox").uncheck()
     rows = details.locator("tbody tr")
     expect(rows).to_have_count(nodes)
-    return [[cell.inner_text() for cell in row.get_by_role("cell").all()[1:]] for row in rows.all()]
+    return rows.evaluate_all("rows => rows.map(row => [...row.querySelectorAll('td')].slice(1).map(x => x.innerText))")
 
 
 def test_each_pod_has_its_matrix_and_it_says_what_the_report_says(opened: Opens) -> None:
@@ -121,12 +119,10 @@ def test_a_hundred_pods_on_5000_nodes_are_less_than_8_mb_and_open_within_2_s(ope
     cells_of_one.get_by_role("status").get_by_text("25 of 5,000 rows").wait_for()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_an_open_matrix_can_be_read_by_screen_readers_and_does_not_widen_the_page(width: int, opened: Opens) -> None:
-    page = opened(Explanations((UNSCHEDULABLE, explanation("a/x", 40, 1))), viewport={"width": width, "height": 800})
+def test_an_open_matrix_can_be_read_by_screen_readers_and_does_not_widen_the_page(opened: Opens) -> None:
+    page = opened(Explanations((UNSCHEDULABLE, explanation("a/x", 40, 1))))
     cells(page, "a/x", 40)
-    assert [(each["id"], each["impact"]) for each in Axe().run(page).response["violations"]] == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert obstacles(page) == []
 
 
 def test_names_in_matrices_are_text(opened: Opens) -> None:
