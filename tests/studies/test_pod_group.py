@@ -104,6 +104,18 @@ def test_of_a_group_that_is_no_gang_each_pod_by_itself_is_what_does_not_fit(topo
     assert report["headline"] == (f"no pod of its group train fits in any {ZONE}" if topology else alone)
 
 
+@pytest.mark.parametrize(("count", "verdict"), [(3, "Schedulable"), (4, "Unschedulable")])
+def test_where_pod_groups_were_not_read_the_answer_depends_on_them(count: int, verdict: str) -> None:
+    """Three fit. The scheduler, which would fail without the object, may well have it."""
+    lists = [{"kind": "List", "items": NODES}, {"kind": "List", "items": [*map(member, range(count))]}]
+    gates = {**TOPOLOGY_AWARE, "WorkloadAwarePreemption": True}
+    cluster = kschedctl.Cluster.from_objects(lists, feature_gates=gates, assume_complete=False)
+    report = kschedctl.explain(cluster, f"ml/train-{count - 1}").to_dict()
+    assert (report["verdict"], report["podGroup"]["verdict"]) == (verdict, "Placed")
+    assert report["undecided"] == (verdict == "Schedulable")
+    assert "PodGroup" in {each["kind"] for each in report["unknown"]}
+
+
 def job(parallelism: int) -> Json:
     spec: Json = {"restartPolicy": "Never", **member(0)["spec"]}
     meta = {"name": "train", "namespace": "ml"}

@@ -25,7 +25,7 @@ from kschedctl.scheduler.pod_groups.placement import (
     generate_placements,
     placement_scores,
 )
-from kschedctl.scheduler.pod_groups.state import find_pod_group
+from kschedctl.scheduler.pod_groups.state import find_pod_group, is_unread
 from kschedctl.scheduler.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.preemption.evaluator import Preemption
 from kschedctl.scheduler.queueing.rejectors import NONE, Rejectors, rejectors_of
@@ -126,7 +126,9 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Place it, as if ``view`` were how things are; without ``post_filter`` no pod may preempt by itself."""
         view = self.view if view is None else view
-        return self._on_placements(view, post_filter) if self.topology_aware else self._default(view, post_filter)
+        if self.topology_aware and not is_unread(view, self.key):
+            return self._on_placements(view, post_filter)
+        return self._default(view, post_filter)
 
     # -- placements ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from kschedctl.api.priority import priority_class
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.pod_groups.state import NO_MEMBERS, find_pod_group
+from kschedctl.scheduler.pod_groups.state import NO_MEMBERS, find_pod_group, is_unread
 from kschedctl.scheduler.preemption.budgets import budgets
 from kschedctl.scheduler.preemption.evaluator import NEVER
 from kschedctl.snapshot.fork import Fork
@@ -48,7 +48,9 @@ class Victim(NamedTuple):
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """The result of a group that does not fit, with what evicting others could do for it."""
+    """The result of a group that does not fit, with what evicting others could do for it, if it is known."""
+    if is_unread(cycle.view, cycle.key):
+        return result
     status, victims = _preempt(cycle)
     if status.code is Code.SUCCESS:
         return replace(result, waiting_on_preemption=True, victims=victims)

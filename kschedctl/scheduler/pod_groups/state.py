@@ -42,6 +42,11 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
     return found
 
 
+def is_unread(view: Fork, key: AnyGroupKey) -> bool:
+    """Whether the group may be there all the same, since not all PodGroups were read."""
+    return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", key[-2]) is not None
+
+
 def state_of(view: Fork, key: GroupKey) -> PodGroupState:
     """As things are now. Pods without a node that no profile serves are not known to the scheduler.
 
