@@ -106,6 +106,10 @@ class Follower:
                         return
                 self.stopped.wait(FIRST_WAIT)
             except RefusedError as error:
+                if error.code == GONE:
+                    if failures:  # no event came since the last list either
+                        self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
+                    failures += 1
                 fresh = self._listed(kind, listing, error)
                 if fresh is None:
                     return

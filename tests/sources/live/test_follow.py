@@ -106,6 +106,35 @@ def test_a_watch_that_comes_too_late_lists_again(late: Response, server_at: Serv
     assert watches.versions[:2] == ["1429", "2000"]
 
 
+class Waits(threading.Event):
+    """Waits for nothing, but notes for how long it should have; the fourth is the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        if len(self.seconds) == 4:
+            self.set()
+        return self.is_set()
+
+
+def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom(
+    server_at: ServerAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.05)
+    late = Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',))
+    watches = Watches(*[late] * 20)
+    with serving(watches, replayed) as api:
+        connection = Connection(server_at(api.url), "here", "lab")
+        reading = read_live(connection)
+        waits = Waits()
+        Follower(connection.server, reading, stopped=waits)._follow("Pod", reading.listings["Pod"])
+    assert waits.seconds == [0.02, 0.04, 0.05, 0.05]
+    assert len(watches.versions) == 5
+
+
 def test_without_the_right_to_watch_it_lists_now_and_then(server_at: ServerAt) -> None:
     watches = Watches(*[status(403, "cannot watch")] * 3)
     for api, clusters in following(server_at, watches):
