@@ -258,6 +258,16 @@ class ImageVolumeSource(Struct, frozen=True):
     reference: str = ""
 
 
+class EmptyDirVolumeSource(Struct, frozen=True):
+    medium: str = ""
+    size_limit: str | int | float | None = None
+
+
+class HostPathVolumeSource(Struct, frozen=True):
+    path: str = ""
+    type: str = ""
+
+
 class Volume(Struct, frozen=True):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
@@ -273,6 +283,8 @@ class Volume(Struct, frozen=True):
     portworx_volume: NamedVolumeSource | None = None
     image: ImageVolumeSource | None = None
     csi: CSIVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
 
 
 class PodSchedulingGate(Struct, frozen=True):

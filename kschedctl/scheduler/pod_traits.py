@@ -17,7 +17,11 @@ class PodTrait(NamedTuple):
 
 
 def _uses_disks(spec: PodSpec) -> bool:
-    return any(volume != Volume(volume.name, image=volume.image) for volume in spec.volumes)
+    """What is in a volume of the node or of an image is no disk."""
+    return any(
+        volume != Volume(volume.name, image=volume.image, empty_dir=volume.empty_dir, host_path=volume.host_path)
+        for volume in spec.volumes
+    )
 
 
 def _uses_devices(spec: PodSpec) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import NodeSelectorTerm, SelectorRequirement, Volume
+from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.framework import Plugin
@@ -26,6 +27,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 SIGNED_POINTS = ("preFilter", "filter", "preScore", "score")
+LOOK_AT_DEVICES = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")
+"""Who signs no pod whose extended resources devices may back."""
 EXTENDED_RESOURCES_SIGNED = ByVersion(
     "whether pods are signed with gate DRAExtendedResource", (("", False), ("1.36", True)), "plugins/noderesources"
 )
@@ -40,7 +43,8 @@ class Signer:
         known = plugins.keys() <= FRAGMENTS.keys() and not framework.missing
         batching = gates.enabled("OpportunisticBatching")
         self._plugins = plugins.values() if batching and known and not extenders else None
-        self._by_devices = gates.enabled("DRAExtendedResource")
+        looks = not plugins.keys().isdisjoint(LOOK_AT_DEVICES)
+        self._by_devices = looks and gates.enabled("DRAExtendedResource")
         self._signs_devices = EXTENDED_RESOURCES_SIGNED.at(gates.release)
         self._view = view
 
@@ -131,11 +135,27 @@ def _tolerations(plugin: Plugin, info: PodInfo) -> Mapping[str, Any]:
 def _volumes(plugin: Plugin, info: PodInfo) -> Mapping[str, Any]:
     """The sources, without ConfigMaps and Secrets.
 
-    Of emptyDir, hostPath and other sources from which scheduling learns nothing no snapshot keeps what upstream signs:
-    pods that differ in these alone count as alike.
+    Of projected volumes, which the API server gives nearly all pods alike, of NFS and such, and of how volumes are
+    mounted no snapshot keeps what upstream signs: pods that differ in these alone count as alike.
     """
-    unnamed = (msgspec.structs.replace(volume, name="") for volume in info.spec.volumes)
+    unnamed = map(_source, info.spec.volumes)
     return {"volumes": sorted(_encode(volume).decode() for volume in unnamed if volume != Volume())}
+
+
+def _source(volume: Volume) -> Volume:
+    """Without its name, and with the limit of an emptyDir as the API server prints it."""
+    scratch = volume.empty_dir
+    if scratch is not None and scratch.size_limit is not None:
+        scratch = msgspec.structs.replace(scratch, size_limit=_canonical(scratch.size_limit))
+    return msgspec.structs.replace(volume, name="", empty_dir=scratch)
+
+
+def _canonical(quantity: str | int | float) -> str:
+    """What is no quantity stays as it is: no such pod is ever stored."""
+    try:
+        return str(parse(quantity))
+    except QuantityError:
+        return str(quantity)
 
 
 FRAGMENTS: Mapping[str, Callable[[Plugin, PodInfo], Mapping[str, Any] | None]] = {

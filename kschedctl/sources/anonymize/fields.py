@@ -256,6 +256,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     api.NamedVolumeSource: {"volume_path": _name, "volume_id": _name},
     api.ImageVolumeSource: {"reference": _image},
     api.CSIVolumeSource: {"driver": _driver},
+    api.HostPathVolumeSource: {"path": _name},
     api.Volume: {"name": _name},
     api.PodResourceClaim: _CLAIM_REFERENCE,
     api.PodSchedulingGate: {"name": _key},

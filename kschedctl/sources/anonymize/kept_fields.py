@@ -15,6 +15,8 @@ KEPT: dict[type, str] = {
     api.ContainerRestartRule: "action",
     api.Container: "restart_policy",
     api.AzureDiskVolumeSource: "kind",
+    api.EmptyDirVolumeSource: "medium size_limit",
+    api.HostPathVolumeSource: "type",
     api.PodSpec: "preemption_policy",
     api.Condition: "type status reason last_transition_time",
     api.PodStatus: "phase start_time resize",

@@ -53,6 +53,14 @@ SAME_TERM = {
 }
 
 
+def scratch(**source: Any) -> Json:
+    return {"volumes": [{"name": "v", "emptyDir": source}]}
+
+
+def of_node(path: str, **source: Any) -> Json:
+    return {"volumes": [{"name": "v", "hostPath": {"path": path, **source}}]}
+
+
 def on(term: Json) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
@@ -75,6 +83,14 @@ def on(term: Json) -> Json:
             True,
         ),
         ({}, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, False),
+        ({}, {"volumes": [{"name": "v", "emptyDir": {}}]}, False),
+        ({"volumes": [{"name": "v", "emptyDir": {}}]}, {"volumes": [{"name": "w", "emptyDir": {}}]}, True),
+        (scratch(), scratch(sizeLimit="1Gi"), False),
+        (scratch(sizeLimit="1024Mi"), scratch(sizeLimit="1Gi"), True),
+        (scratch(medium="Memory"), scratch(), False),
+        (of_node("/var/log"), of_node("/var/log"), True),
+        (of_node("/var/log"), of_node("/var/lib"), False),
+        (of_node("/var/log", type="Directory"), of_node("/var/log"), False),
     ],
 )
 def test_pods_alike_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
@@ -97,6 +113,31 @@ def test_default_constraints_leave_no_pod_signed() -> None:
 def test_before_the_gate_no_pod_is_signed() -> None:
     assert signatures(pod("a"), kube_version="1.34") == [None]
     assert signatures(pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
+
+
+GPU = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+DEVICE = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "others", "signed"),
+    [
+        ("1.35", {}, False, False),
+        ("1.35", {}, True, True),
+        ("1.36", {}, False, True),
+        ("1.36", DEVICE, False, False),
+        ("1.36", DEVICE, True, True),
+    ],
+)
+def test_resources_that_devices_may_back(version: str, spec: Json, others: bool, signed: bool) -> None:
+    """In 1.35 no pod at all is signed with the gate; ``others``: the plugins that look at resources are disabled."""
+    names = ["NodeResourcesFit", "NodeResourcesBalancedAllocation"] if others else []
+    profile = {**NO_DEFAULTS["profiles"][0], "plugins": {"multiPoint": {"disabled": [{"name": n} for n in names]}}}
+    api = {**GPU, "apiVersion": "resource.k8s.io/v1"}
+    config = {**NO_DEFAULTS, "profiles": [profile]}
+    gates = {"DRAExtendedResource": True}
+    (found,) = signatures(api, pod("a", **spec), config=config, kube_version=version, feature_gates=gates)
+    assert (found is not None) == signed
 
 
 def test_where_extenders_are_asked_no_pod_is_signed() -> None:

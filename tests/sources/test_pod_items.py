@@ -1,0 +1,47 @@
+"""Pods of lists: what pods of one template print alike is decoded once."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from kschedctl.sources.collector import Collector
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.files import Reader
+from kschedctl.sources.json_lists import ListReader, big_list
+from kschedctl.sources.pod_items import PodItems
+
+Json = dict[str, Any]
+
+
+def pod(name: str, *volumes: Json) -> Json:
+    access = {"name": f"kube-api-access-{name}", "projected": {"sources": [{"downwardAPI": {"items": []}}]}}
+    metadata = {"name": name, "namespace": "a", "uid": name}
+    return {"metadata": metadata, "spec": {"volumes": [*volumes, access]}, "status": {}}
+
+
+@pytest.mark.parametrize("volume", [None, {"name": "v", "emptyDir": {}}, {"name": "v", "hostPath": {"path": "/x"}}])
+def test_volumes_of_which_nothing_is_read_tell_no_templates_apart(
+    volume: Json | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names are the pods' own: the API server draws them."""
+    decoded = 0
+    new = PodItems._new
+
+    def counted(self: PodItems, *args: Any) -> Any:
+        nonlocal decoded
+        decoded += 1
+        return new(self, *args)
+
+    monkeypatch.setattr(PodItems, "_new", counted)
+    pods = [pod(f"p{i}", *([volume] if volume else [])) for i in range(50)]
+    data = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
+    head, collector = big_list(data), Collector()
+    assert head is not None
+    ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
+    found = collector.objects["Pod"]
+    assert (len(found), decoded) == (50, 1)
+    assert {len(each.spec.volumes) for each in found} == {0 if volume is None else 1}
