@@ -287,11 +287,11 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _evaluate(self, delta: Delta, known: Verdicts | None) -> Verdicts:
-        """Each plugin's verdict; one that does not depend on pods is asked only when it is not known."""
+        """Each plugin's verdict; it is asked only when the hypothesis may make a difference to what is known."""
         known = known or {}
         return {
             plugin.name: known[plugin.name]
-            if plugin.name in known and self.reads(plugin) is Reads.NODES
+            if plugin.name in known and (not delta or self.reads(plugin) is Reads.NODES)
             else self._verdict(plugin, delta)
             for plugin in self.plugins
         }

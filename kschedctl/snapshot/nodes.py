@@ -49,7 +49,7 @@ class Domains:
 
     def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
         """(N,): of each node its domain's value. ``values`` (size + 1,): the last is for nodes in no domain."""
-        return values[: len(self.codes)] if self._one_each else values[self._index]
+        return values[: len(self.codes)] if self._one_each else values.take(self._index, axis=0)
 
     @cached_property
     def _index(self) -> Rows:

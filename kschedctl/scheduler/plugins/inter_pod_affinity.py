@@ -93,7 +93,7 @@ class InterPodAffinity(DeclaredPlugin):
 
         existing = TopologyCounts.of("existing", info, view, against)
         existing = existing.as_listed(partial(_with_terms, view, "required_anti_affinity"), view)
-        if existing.empty and not affinity and not anti_affinity:
+        if not affinity and not anti_affinity and existing.empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing.counts else Reads.NODES)
         state = FilterState(
             affinity,

@@ -19,6 +19,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]
+NOWHERE: Counts = np.zeros(1, np.int64)
+"""The count where a node has no such label."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class TopologyCounts:
         for key in found:
             weigh = partial(found.__getitem__, key)
             summed = view.tally((NAME, what, key), weigh, view.nodes.label(key), info)
-            counts[key] = np.append(summed, 0)
+            counts[key] = np.concatenate((summed, NOWHERE))
         return cls(found, counts)
 
     def as_listed(self, selects: Callable[[], Bools], view: Fork) -> TopologyCounts:

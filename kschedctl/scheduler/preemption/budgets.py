@@ -79,6 +79,8 @@ class Budgets:
         recorded already are free.
         """
         violating = np.zeros(len(pods), np.bool_)
+        if not self._budgets:
+            return violating
         which, budget = self._guarded(pods)
         place = budget * len(self.view.nodes) + self.view.node[pods[which]]
         order = np.argsort(place, kind="stable")

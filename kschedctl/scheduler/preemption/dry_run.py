@@ -167,6 +167,8 @@ class _Victims:
 
     def sorted_again(self, rows: Positions) -> Candidates:
         """What is left to evict on each of the nodes, the most important first."""
+        if not self.violating.any():
+            return self.candidates(rows, np.arange(len(self.pod)))
         nodes = len(self.view.nodes)
         violating = np.bincount(self.node, self.violating, nodes)
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))

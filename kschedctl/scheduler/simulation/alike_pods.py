@@ -121,10 +121,10 @@ class AlikePods:
         if sampling:
             terms = Terms.of(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(refused, np.flatnonzero(self.allowed), terms).found)
-        return np.flatnonzero(~refused) if refused.any() else self.view.nodes.rows
+        return (~refused).nonzero()[0] if refused.any() else self.view.nodes.rows
 
     def _total(self, local: Scores, rows: Rows) -> Scores:
-        total = local.copy() if rows is self.view.nodes.rows else local[rows]
+        total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for fixed, state, raw in self.fixed_scores:
             total += self._weight(fixed) * fixed.normalize(state, raw[rows])
         for moving, prepare in self.moving_scores:

@@ -39,7 +39,7 @@ def raw_scores(
     scored = rows if complete.all() else rows[complete[rows]]
     score = reduce(np.add, (_score(c, settings, info, view, scored=scored, complete=complete) for c in constraints))
     if scored is rows:
-        return round_half_away(score if rows is view.nodes.rows else score[rows]), None
+        return round_half_away(score if rows is view.nodes.rows else score.take(rows)), None
     return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
 
 
