@@ -207,8 +207,8 @@ def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPat
         found.append(object_of("Pod", f"p{i}", spec))
     simulation = Simulation(Scheduler(Cluster.from_objects(found)))
     asked: list[int] = []
-    cycle = simulation.cycle
-    monkeypatch.setattr(simulation, "cycle", lambda position: asked.append(position) or cycle(position))
+    placements, cycle = simulation.placements, simulation.placements.cycle
+    monkeypatch.setattr(placements, "cycle", lambda profile, pod: asked.append(pod) or cycle(profile, pod))
     outcomes = simulation.run(range(6))
     assert [outcome.verdict for outcome in outcomes] == ["Scheduled", *["Unschedulable"] * 5]
     assert asked == [1, 4]
