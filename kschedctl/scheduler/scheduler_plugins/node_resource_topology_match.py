@@ -25,7 +25,11 @@ from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaList, Num
 from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
-from kschedctl.scheduler.scheduler_plugins.topology_match_args import LEAST_NUMA_NODES, NodeResourceTopologyMatchArgs
+from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
+    ENABLED,
+    LEAST_NUMA_NODES,
+    NodeResourceTopologyMatchArgs,
+)
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -60,14 +64,14 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         strategy = args.scoring_strategy
         self.strategy = strategy.type
         self.cache = OverReserve(self.name, args.cache) if args.over_reserves else None
+        self.frees_victims = args.preemption_mode == ENABLED
         self.discards = args.discard_reserved_nodes
         self.reads = Reads.PODS if self.cache else Reads.NODES
         self.weights = {each.name: each.weight or 1 for each in strategy.resources or DEFAULT_RESOURCES}
 
     @classmethod
-    def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self | None:
-        """None for arguments of which the effect is not replayed."""
-        return cls(args) if args.replayed else None
+    def make(cls, args: NodeResourceTopologyMatchArgs, gates: FeatureGates) -> Self:
+        return cls(args)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         numa, quality = self._numa(view), quality_of_service(info.pod)
@@ -139,9 +143,19 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         if not self._is_asked(info):
             return
         if self.cache:
-            yield self.cache.doubts(view)
+            numa = _numa_nodes(view)
+            decided = numa.single & _hangs_on_amounts(info, numa)
+            yield from self.cache.doubts(view, decided, self._scored(info, view))
+            if self.frees_victims:
+                yield from self.cache.doubts_of_preemption(info, view, decided)
         if self.discards and _any_gang_waits(view):
             yield Unknown(Lean(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
+
+    def _scored(self, info: PodInfo, view: Fork) -> Bools:
+        """(N,): where the pod's score hangs on what is available."""
+        if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
+            return np.zeros(len(view.nodes), np.bool_)
+        return _numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _numa_nodes(view).single
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(POD, ActionType.DELETE)
@@ -163,6 +177,13 @@ def _numa_nodes(view: Fork) -> NumaNodes:
 def _numa_list(view: Fork) -> NumaList:
     index = view.nodes.index
     return view.objects.index((KIND, "list"), lambda found: numa_list(found, index), KIND, of=(view.nodes,))
+
+
+def _hangs_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
+    """Whether it matters to the pod how much NUMA nodes have left, not only what they have at all."""
+    shares = quality_of_service(info.pod) is not QualityOfService.GUARANTEED
+    asked = {name for _, requests in _asked(info) for name, amount in requests.items() if amount}
+    return any(name in numa.available and not (shares and is_affine(name)) for name in asked)
 
 
 def _asked(info: PodInfo) -> list[tuple[str, Requests]]:

@@ -8,7 +8,7 @@ Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,11 +32,15 @@ from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     NumaCacheArgs,
 )
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 
 FINGERPRINT, METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 WITH_EXCLUSIVE = "with-exclusive-resources"
 LONGEST = 32
 """Characters, more than any fingerprint has."""
+PLACEMENT = "topology.node.k8s.io/numaplacement-metadata"
+"""Where it is told in which NUMA node each container is; upstream: github.com/k8stopologyawareschedwg/numaplacement."""
+FREED = "says in which NUMA nodes containers are, from which it follows what their eviction frees: not replayed"
 OLDER = "may be older in the scheduler's cache"
 OTHERS = "of {} are not about the pods that are there, and the scheduler's cache was not read"
 
@@ -55,14 +59,29 @@ class OverReserve:
     def __init__(self, plugin: str, settings: NumaCacheArgs) -> None:
         self.plugin, self.settings = plugin, settings
 
-    def doubts(self, view: Fork) -> Unknown:
+    def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
         """That what it holds follows from no object: older topologies of nodes that refused no pod since, and of those
-        that are not published as they are now who knows which."""
-        differ = int(self.published(view).differ.sum())
-        if not differ:
-            return Unknown(Lean(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
-        of = "a node" if differ == 1 else f"{differ:,} nodes"
-        return Unknown(Lean(KIND, Effect.EITHER), Gap(OTHERS.format(of)), self.plugin)
+        that are not published as they are now who knows which.
+
+        ``decided`` and ``scored`` (N,): where what is available decides about a pod, and where its score hangs on it.
+        """
+        published = self.published(view)
+        doubtful, effect = published.foreign | (published.differ & decided), Effect.EITHER
+        if not doubtful.any():
+            doubtful, effect = published.differ & scored, Effect.SCORES
+        if count := int(doubtful.sum()):
+            of = "a node" if count == 1 else f"{count:,} nodes"
+            yield Unknown(Lean(KIND, effect), Gap(OTHERS.format(of)), self.plugin)
+        elif scored.any():
+            yield Unknown(Lean(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
+
+    def doubts_of_preemption(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
+        """That whoever makes room frees what its containers have of their NUMA node, where it is told which that is."""
+        lower = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
+        index = view.nodes.index
+        told = view.objects.index((KIND, PLACEMENT), lambda found: _placements(found, index), KIND, of=(view.nodes,))
+        if info.spec.preemption_policy != "Never" and (told & decided)[view.node[lower]].any():
+            yield Unknown(Lean(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
     def published(self, view: Fork) -> PublishedPods:
         profiles = _profiles(self.plugin, view.cluster.configuration)
@@ -140,6 +159,15 @@ class _Told(NamedTuple):
             only_exclusive[row] = detected or method == ONLY_EXCLUSIVE
             offered[row] = resources.setdefault(_resources(topology), len(resources))
         return cls(np.array(published, np.str_), only_exclusive, offered, tuple(resources))
+
+
+def _placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:
+    """(N,): whether it is told in which NUMA nodes containers are."""
+    found = np.zeros(len(index), np.bool_)
+    for topology in topologies:
+        if (row := index.get(topology.metadata.name)) is not None:
+            found[row] = any(attribute.name == PLACEMENT for attribute in topology.attributes)
+    return found
 
 
 def _where(holds: Callable[[Pod], bool], pods: PodTable) -> Bools:

@@ -15,6 +15,7 @@ from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
 ALL, NONE, ONLY_EXCLUSIVE = "All", "None", "OnlyExclusiveResources"
+DISABLED, ENABLED = "Disabled", "Enabled"
 AUTODETECT, DEDICATED = "Autodetect", "Dedicated"
 
 
@@ -35,26 +36,22 @@ class NumaCacheArgs(PluginArgs, frozen=True):
 
 class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     """How nodes are scored, and what is kept of what exporters published: nothing, as by default, or with a period of
-    resync that is not 0 and no ``discard_reserved_nodes`` a cache of its own."""
+    resync that is not 0 and no ``discard_reserved_nodes`` a cache of its own. ``preemption_mode``: whether such a cache
+    tells what the victims of preemption free, where it is published in which NUMA nodes their containers are."""
 
     scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
     cache_resync_period_seconds: Int64 = 0
     discard_reserved_nodes: bool = False
     cache: NumaCacheArgs = NumaCacheArgs()
-    preemption_mode: str = "Disabled"
+    preemption_mode: str = DISABLED
 
     def errors(self, gates: FeatureGates) -> Iterator[str]:
         if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
             yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
-        if self.preemption_mode not in ("Disabled", "Enabled"):
+        if self.preemption_mode not in (DISABLED, ENABLED):
             yield invalid("preemptionMode", self.preemption_mode, "invalid PreemptionMode")
 
     @property
     def over_reserves(self) -> bool:
         """Whether it has a cache from which it takes what pods take that were placed just now."""
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
-
-    @property
-    def replayed(self) -> bool:
-        """Where victims of preemption would free something is known by a cache alone, and not replayed."""
-        return self.preemption_mode == "Disabled" or not self.over_reserves

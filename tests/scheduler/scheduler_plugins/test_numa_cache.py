@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
-from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve, is_exclusive
+from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, is_exclusive
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import numa_list
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import NumaCacheArgs
@@ -270,15 +270,29 @@ def test_gangs_leave_doubts_where_reserved_nodes_are_left_out() -> None:
 # -- what is named ---------------------------------------------------------------------------------------------------
 
 
+PREEMPTS = {"preemptionMode": "Enabled"}
+
+
 @pytest.mark.parametrize(
-    ("args", "named"),
+    ("args", "priority", "named"),
     [
-        ({"preemptionMode": "Enabled"}, False),
-        ({"preemptionMode": "Enabled", "discardReservedNodes": True, **OVER_RESERVE}, False),
-        ({"preemptionMode": "Enabled", **OVER_RESERVE}, True),
-        (OVER_RESERVE, False),
+        (PREEMPTS, 5, False),
+        ({**PREEMPTS, "discardReservedNodes": True, **OVER_RESERVE}, 5, False),
+        ({**PREEMPTS, **OVER_RESERVE}, 5, True),
+        ({**PREEMPTS, **OVER_RESERVE}, 0, False),
+        (OVER_RESERVE, 5, False),
     ],
 )
-def test_preemption_by_what_a_cache_knows_is_not_replayed(args: Json, named: bool) -> None:
-    found = report(published(), pod("web", THREE), **args)
-    assert (found["notReplayed"] == [f"plugin {NAME}"]) == named
+def test_what_evictions_free_is_in_doubt_where_it_is_told(args: Json, priority: int, named: bool) -> None:
+    """Only of pods of lower priority, and only where it is published in which NUMA nodes containers are."""
+    placements = {
+        "name": "topology.node.k8s.io/numaplacement-metadata",
+        "value": "npv0v001::ve=leb89::cc=1::nn=2::bn=0",
+    }
+    about, there = published("old"), pod("old", THREE, "a")
+    big = pod("web", {"cpu": "5", "memory": "1Gi"}, priority=priority)
+    untold = report(about, there, big, **args)
+    assert (FREED, "verdict") not in doubts(untold)
+    told = report({**about, "attributes": [*about["attributes"], placements]}, there, big, **args)
+    assert ((FREED, "verdict") in doubts(told)) == named
+    assert untold["notReplayed"] == told["notReplayed"] == []

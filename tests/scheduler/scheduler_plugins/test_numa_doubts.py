@@ -1,0 +1,106 @@
+"""NodeResourceTopologyMatch with a cache: where no doubt is told, it makes no difference what the cache holds.
+
+From Filter and Score of pkg/noderesourcetopology in scheduler-plugins: pods that are not Guaranteed share cpu and
+memory, so that a NUMA node only has to have some, and all nodes are as good for them; the others are scored by what is
+left, for most strategies on nodes with the policy single-numa-node alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_node_resource_topology_match import GPU, node
+from test_numa_cache import CHANGED, OLDER, OVER_RESERVE, SHARED, THREE, doubts, pod, published, report
+
+Json = dict[str, Any]
+DEVICE = {"cpu": "1", "memory": "1Gi", GPU: "1"}
+WITH_DEVICES = {"cpu": "4", "memory": "8Gi", GPU: "2"}
+
+
+def of_policy(topology: Json, policy: str) -> Json:
+    first, *rest = topology["attributes"]
+    return {**topology, "attributes": [{**first, "value": policy}, *rest]}
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "about", "told"),
+    [
+        (THREE, None, "old", [(OLDER, "scores")]),
+        (THREE, None, "gone", [(CHANGED, "verdict")]),
+        (SHARED, {}, "old", []),
+        (SHARED, {}, "gone", []),
+        (DEVICE, {GPU: "1"}, "old", []),
+        (DEVICE, {GPU: "1"}, "gone", [(CHANGED, "verdict")]),
+    ],
+)
+def test_of_what_a_pod_asks_for(requests: Json, limits: Json | None, about: str, told: Any) -> None:
+    """Burstable pods share cpu and memory, but not devices."""
+    topology = published(about, numa=(WITH_DEVICES, WITH_DEVICES))
+    assert doubts(report(topology, pod("old", THREE, "a"), pod("web", requests, limits=limits))) == told
+
+
+@pytest.mark.parametrize(
+    ("strategy", "about", "told"),
+    [
+        ("LeastAllocated", "old", []),
+        ("LeastAllocated", "gone", []),
+        ("LeastNUMANodes", "old", [(OLDER, "scores")]),
+        ("LeastNUMANodes", "gone", [(CHANGED, "scores")]),
+    ],
+)
+def test_of_nodes_that_align_as_they_can(strategy: str, about: str, told: Any) -> None:
+    """They refuse nobody, and only LeastNUMANodes scores them."""
+    topology = of_policy(published(about), "best-effort")
+    args = {"scoringStrategy": {"type": strategy}, **OVER_RESERVE}
+    assert doubts(report(topology, pod("old", THREE, "a"), pod("web", THREE), **args)) == told
+
+
+def test_of_nodes_with_foreign_pods() -> None:
+    """Whoever is asked about is refused until they are published."""
+    foreign = pod("old", THREE, "a", scheduler="another")
+    assert doubts(report(published("gone"), foreign, pod("web", SHARED, limits={}))) == [(CHANGED, "verdict")]
+
+
+devices = st.sampled_from(("0", "2"))
+numa = st.fixed_dictionaries({"cpu": st.integers(0, 5).map(str), "memory": st.just("4Gi"), GPU: devices})
+requests = st.fixed_dictionaries(
+    {"cpu": st.sampled_from(("500m", "1", "3")), "memory": st.just("1Gi")}, optional={GPU: st.just("1")}
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    zones=st.lists(st.tuples(numa, st.integers(0, 5).map(str), devices), min_size=1, max_size=3),
+    asked=requests,
+    guaranteed=st.booleans(),
+    about=st.sampled_from(("old", "gone")),
+    aligned=st.tuples(
+        st.sampled_from(("single-numa-node", "best-effort")),
+        st.sampled_from(("container", "pod")),
+        st.sampled_from(("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")),
+    ),
+)
+def test_what_is_not_doubted_hangs_on_no_amount(
+    zones: list[tuple[Json, str, str]], asked: Json, guaranteed: bool, about: str, aligned: tuple[str, str, str]
+) -> None:
+    """The same NUMA nodes with other amounts left, as an older topology may have them, make the same answer.
+
+    But for nodes that are published as they are now, which are looked up again once they refused a pod.
+    """
+    policy, scope, strategy = aligned
+    now = [each for each, _, _ in zones]
+    older = [{**each, "cpu": cpu, GPU: gpu} for each, cpu, gpu in zones]
+    limits = {name: asked[name] for name in asked if guaranteed or name == GPU}
+    objects = node("b"), pod("old", THREE, "a"), pod("web", asked, limits=limits)
+
+    def answer(amounts: list[Json], period: int) -> Json:
+        topology = of_policy(published(about, numa=tuple(amounts), scope=scope), policy)
+        return report(topology, *objects, cacheResyncPeriodSeconds=period, scoringStrategy={"type": strategy})
+
+    if doubts(answer(now, 5)) == []:
+        one, other = answer(now, 0), answer(older, 0)
+        assert about == "old" or one["filter"] == other["filter"]
+        assert one["filter"] != other["filter"] or one["score"] == other["score"]
