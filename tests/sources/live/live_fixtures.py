@@ -33,7 +33,7 @@ class _Hurried(threading.Event):
         return self.is_set()
 
 
-@pytest.fixture(name="server_at")
+@pytest.fixture(name="server_at", scope="session")
 def fixture_server_at() -> Callable[..., Server]:
     """Makes a Server without credentials that notes how long it would wait."""
 
