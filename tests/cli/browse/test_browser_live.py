@@ -6,6 +6,8 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +18,43 @@ from sources.live.api_server import kubeconfig as write_kubeconfig
 from textual.pilot import Pilot
 
 from kschedctl.cli.browse import app as browser_app
+from kschedctl.cli.browse import session as browse_session
 from kschedctl.cli.browse.app import Browser
 from kschedctl.cli.browse.following import LiveSessions
 from kschedctl.cli.browse.lines import Openable
 from kschedctl.cli.commands.browse import _sessions
 from kschedctl.cli.options import Source
 from kschedctl.sources.live import follow as live_follow
+from kschedctl.studies.remedies.remedies import remedies_of
+from kschedctl.studies.remedies.search import RemedyWishes
 
 PODS = "/api/v1/pods"
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n'
 LATER = 5000
 """A resourceVersion after all recorded ones."""
+WAITING = ("p01-cpu", "p02-memory", "p05-taint", "p11-spread", "p23-never", "p29-cordoned")
+"""Of the recorded pods that wait those that the server has: each is replayed after each change."""
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for that no test here looks at, nor searched for at length."""
     monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(browse_session, "remedies_of", partial(remedies_of, wishes=RemedyWishes(max_changes=1)))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
+
+
+@cache
+def listed() -> Response:
+    """The recorded pods, those that wait being few."""
+    recorded = replayed(PODS, {})
+    pods = json.loads(recorded.body)
+    there = [each for each in pods["items"] if "nodeName" in each["spec"] or each["metadata"]["name"] in WAITING]
+    return replace(recorded, body=json.dumps({**pods, "items": there}).encode())
 
 
 class Changes:
@@ -56,7 +74,7 @@ class Changes:
         if self.refusal is not None:
             return self.refusal
         if "watch" not in query:
-            return None
+            return listed() if path == PODS else None
         return Response(chunks=self._said(int(query["resourceVersion"])) if path == PODS else self._silence())
 
     def tell(self, kind: str, name: str, **spec: Any) -> None:
@@ -137,7 +155,7 @@ def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
             await until(pilot, lambda: there(browser, "aaa-new"))
             await settled(browser, pilot)
             assert text(browser, "#head").startswith("live ")
-            assert "37 pending pods" in text(browser, "#head")
+            assert f"{len(WAITING) + 1} pending pods" in text(browser, "#head")
             assert (browser.pods.chosen, flat(browser)) == (chosen, was)
             changes.tell("DELETED", "aaa-new")
             await until(pilot, lambda: not there(browser, "aaa-new"))
@@ -158,7 +176,7 @@ def test_what_became_of_the_chosen_pod_is_told(tmp_path: Path) -> None:
             assert not browser.pods.subjects or not there(browser, "p01-cpu")
             assert browser.filter == "p01-cpu"
             await press(browser, pilot, "escape")
-            assert len(browser.pods.subjects) == 35
+            assert len(browser.pods.subjects) == len(WAITING) - 1
             assert browser.key != "lab/p01-cpu"
             assert flat(browser).startswith(f"{browser.key} ")
 
@@ -181,9 +199,9 @@ def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> No
             ]
             assert flat(browser).startswith("lab/p23-never as if priority=7 before:")
             await press(browser, pilot, "2", "home", "enter")
-            assert any("of 37 pending pods" in line for line in shown(browser))
+            assert any(f"of {len(WAITING) + 1} pending pods" in line for line in shown(browser))
             changes.tell("DELETED", "p23-more")
-            await until(pilot, lambda: any("of 36 pending pods" in line for line in shown(browser)))
+            await until(pilot, lambda: any(f"of {len(WAITING)} pending pods" in line for line in shown(browser)))
 
         drive(next(live.sessions), steps, live=live)
 
@@ -223,7 +241,7 @@ def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
             assert text(browser, "#note").startswith("not live any more, r reads it again: ")
             assert why in text(browser, "#note")
             await press(browser, pilot, "down", "2", "escape")
-            assert len(browser.pods.subjects) == 36
+            assert len(browser.pods.subjects) == len(WAITING)
             assert len(lines(browser.pane.node_list)) > 1
             changes.refusal = None
             await press(browser, pilot, "r")
@@ -243,7 +261,7 @@ def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
             changes.end()
             await until(pilot, lambda: browser.state.startswith("not live") or "forbidden" in text(browser, "#note"))
             await press(browser, pilot, "down", "1")
-            assert len(browser.pods.subjects) == 36
+            assert len(browser.pods.subjects) == len(WAITING)
 
         drive(next(live.sessions), steps, live=live)
 
