@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from kschedctl.cli.browse.lines import NODE, REMEDY, ListLine, ListLines, Openable, TableLines, wrapped
+from kschedctl.cli.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
 from kschedctl.render.page import Block, Heading, Page, Paragraph, Style, marked, names, paragraph, parts, section
 from kschedctl.render.pages.browsing.changed_answer import changed_answer_section
 from kschedctl.render.pages.explanation import explanation_page
@@ -72,7 +72,7 @@ def verdict(told: Answered, width: int, lines: int) -> Text:
     answers = [("", told.report)] if told.before is None else [("before: ", told.before), ("now: ", told.report)]
     room = max((lines - len(found.plain.splitlines())) // len(answers), 1)
     for label, report in answers:
-        look = "dim" if report is told.before else LOOKS.get(report.verdict, "yellow")
+        look = "dim" if report is told.before else LOOKS.get(report.verdict, WARNING)
         found.append("\n" + "\n".join(wrapped(label + answer_line(report), width, "  ", room)), look)
     return found
 
@@ -141,13 +141,13 @@ def remedy_lines(found: Remedies, width: int) -> list[ListLine]:
         subject = Openable(REMEDY, str(number))
         lines += [ListLine(text, "", subject) for text in wrapped(f"{number:>2} {remedy.summary}", width, "   ")]
         if remedy.weakens:
-            lines += [ListLine(f"   {text}", "yellow", subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
+            lines += [ListLine(f"   {text}", WARNING, subject) for text in wrapped(f"but {remedy.weakens}", width - 3)]
         lines += [ListLine(f"   {text}", "dim", subject) for text in wrapped(_opens(remedy), width - 3, most=2)]
     if found.impossible:
         lines.append(ListLine("What cannot help" if found.remedies else "No remedy was found", "bold"))
         lines += [ListLine(text) for why in found.impossible for text in wrapped(f"- {why}", width, "  ")]
     for text in _doubts(found):
-        lines += [ListLine(line, "yellow") for line in wrapped(text, width, "  ")]
+        lines += [ListLine(line, WARNING) for line in wrapped(text, width, "  ")]
     return lines or [ListLine("There is nothing to mend", "dim")]
 
 

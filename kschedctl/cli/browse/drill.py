@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.browse.lines import NODE, POD, Layout, ListLine, Openable, TableLines, cut, wrapped
+from kschedctl.cli.browse.lines import NODE, POD, WARNING, Layout, ListLine, Openable, TableLines, cut, wrapped
 from kschedctl.cli.browse.listing import FAINT, HEADING, of_workload
 from kschedctl.cli.browse.session import BrowseSession
 from kschedctl.render.page import count
@@ -23,8 +23,8 @@ def node_lines(session: BrowseSession, found: NodeContents) -> Layout:
     def lines(width: int) -> list[ListLine]:
         about = [found.node, *([f"pool {found.pool}"] if found.pool else []), *([found.zone] if found.zone else [])]
         head = [ListLine(line, HEADING) for line in wrapped("Node " + " · ".join(about), width, "  ")]
-        cordoned = [ListLine("cordoned", "yellow")] if found.unschedulable else []
-        taints = [ListLine(line, "yellow") for taint in found.taints for line in wrapped(f"taint {taint}", width, "  ")]
+        cordoned = [ListLine("cordoned", WARNING)] if found.unschedulable else []
+        taints = [ListLine(line, WARNING) for taint in found.taints for line in wrapped(f"taint {taint}", width, "  ")]
         labels = [f"{key}={value}" for key, value in found.labels.items()]
         return [
             *(*head, *cordoned, *taints),

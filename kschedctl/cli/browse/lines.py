@@ -21,6 +21,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.render.printable import printable
 
 POD, NODE, WORKLOAD, REMEDY = "pod", "node", "workload", "remedy"
+WARNING = "magenta"
+"""Yellow cannot be read on a light terminal, magenta on any."""
 MOST = 2000
 """So many characters of a text are wrapped; names in it can have millions."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Static
 
+from kschedctl.cli.browse.lines import WARNING
 from kschedctl.render.printable import printable
 
 MOST = 1000
@@ -34,5 +35,5 @@ class NoteLine(Static):
 
     def tell(self, text: str) -> None:
         """In the place of what was said before; nothing where it is empty."""
-        self.update(Text(printable(text[:MOST]), "yellow"))
+        self.update(Text(printable(text[:MOST]), WARNING))
         self.display = bool(text)

@@ -152,7 +152,7 @@ def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
         assert found[0] == "Node general-b2 · pool general · eu-west-1b"
         assert "Pods (3)" in found
         assert "topology.kubernetes.io/zone=eu-west-1b" in found
-        assert ["cpu", "1200m", "3900m"] in [line.split() for line in found]
+        assert ["cpu", "1.2", "3.9"] in [line.split() for line in found]
 
     drive(demo(), steps)
 
