@@ -195,6 +195,8 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
     held = "deadlock: 1 of the 2 pods of its gang train holds a node, and the rest needs those that gang ml/other holds"
     assert report["headline"].startswith(held)
+    told = "Suspend or delete ml/other: replayed, ml/train fits in its room; or the other way round"
+    assert [(each["kind"], each["text"]) for each in report["advice"]] == [("EndDeadlock", told)]
     assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
     assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []
 

@@ -14,6 +14,7 @@ from kschedctl.studies.audit.ground import Ground
 from kschedctl.studies.audit.rule import ERROR, NOTE, WARNING, AuditRule, judged
 from kschedctl.studies.audit.waiting import WaitingPod, is_left_alone, unread_pods, victims_of, waiting_pods
 from kschedctl.studies.unknown import MESSAGE, together
+from kschedctl.studies.why.group_headline import ends_deadlock
 
 CAUSES = {
     "stuck": "stuck",
@@ -219,8 +220,7 @@ def _since(first: WaitingPod, ground: Ground) -> Iterator[str]:
 def _fix(first: WaitingPod, rule: AuditRule) -> str:
     group = first.explanation.pod_group
     if group and group.deadlocked_with:
-        other = group.deadlocked_with[0]
-        return f"Suspend or delete {other}: replayed, {group.name} fits in its room; or the other way round"
+        return ends_deadlock(group)
     gates = gates_of(first.pod) if rule is GATED else ()
     known = [each.fix for each in gates if each.fix]
     if known:

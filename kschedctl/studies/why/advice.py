@@ -11,6 +11,7 @@ from kschedctl.reports.explanation import Advice, Cause, Explanation, Preemption
 from kschedctl.reports.pod_group import PodGroupReport
 from kschedctl.scheduler.facts import Insufficient
 from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.studies.why.group_headline import ends_deadlock
 from kschedctl.studies.why.headline import in_words
 from kschedctl.studies.why.once_kept_away import kept_away
 
@@ -93,6 +94,8 @@ def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
     if group.missing:
         more = f"{group.missing:,} more pod{'s' * (group.missing != 1)}"
         yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
+    if group.deadlocked_with:
+        yield Advice("EndDeadlock", ends_deadlock(group))
     told = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
     yield Advice("AskWhoDecides", f"{group.decided_by} tells what it makes of it: {told}")
 
@@ -125,7 +128,9 @@ def _schedulable(pod: Pod) -> Iterator[Advice]:
 
 def _unschedulable(report: Explanation) -> Iterator[Advice]:
     preemption = report.preemption
-    if preemption is not None and preemption.terminating:
+    if report.pod_group is not None and report.pod_group.deadlocked_with:
+        yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
+    elif preemption is not None and preemption.terminating:
         yield from _under_way(preemption)
     elif preemption is not None and preemption.candidates and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims) if preemption.chosen else 0

@@ -112,6 +112,14 @@ def _deadlock(group: PodGroupReport) -> str:
     )
 
 
+def ends_deadlock(group: PodGroupReport) -> str:
+    """What would free a gang that another one holds up, as was replayed; empty for one that is in no deadlock."""
+    if not group.deadlocked_with:
+        return ""
+    other = group.deadlocked_with[0]
+    return f"Suspend or delete {other}: replayed, {group.name} fits in its room; or the other way round"
+
+
 def _fitting(group: PodGroupReport) -> int:
     return sum(each.verdict in ("Placed", "Preempting") for each in group.members)
 
