@@ -898,9 +898,13 @@ class ResourceSlice(Struct, frozen=True):
 
 
 class DeviceTaintSelector(Struct, frozen=True):
+    """``device_class_name`` and ``selectors`` are gone since 1.35."""
+
+    device_class_name: str | None = None
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    selectors: tuple[DeviceSelector, ...] = ()
 
 
 class DeviceTaintRuleSpec(Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from kschedctl.api.kube_version import OLDEST_MINOR
+from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
 from kschedctl.scheduler.extension_points import points_by_methods
@@ -33,7 +33,7 @@ class DeclaredPlugin:
     ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
     ``gate``: the feature gate without which it is no default plugin.
     ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
-    with a feature gate; ``kinds_matter_to``: only where some pod has this trait.
+    with the feature gate that a version has for this; ``kinds_matter_to``: only where some pod has this trait.
     ``args_type``: its arguments; None where it has none.
     ``args_since``: the first minor version in which it has arguments.
     ``replayed_since``: the first minor version of which it is replayed what it does; up to then it is but known.
@@ -49,7 +49,7 @@ class DeclaredPlugin:
     default_weight: ClassVar[int | None] = None
     gate: ClassVar[str | None] = None
     kinds: ClassVar[tuple[str, ...]] = ()
-    gated_kinds: ClassVar[Mapping[str, str]] = {}
+    gated_kinds: ClassVar[Mapping[str, ByVersion[str]]] = {}
     kinds_matter_to: ClassVar[PodTrait | None] = None
     args_type: ClassVar[type[Struct] | None] = None
     since: ClassVar[int] = OLDEST_MINOR
@@ -77,7 +77,7 @@ class Declaration:
     default_weight: int | None = None
     gate: str | None = None
     kinds: tuple[str, ...] = ()
-    gated_kinds: Mapping[str, str] = field(default_factory=dict)
+    gated_kinds: Mapping[str, ByVersion[str]] = field(default_factory=dict)
     kinds_matter_to: PodTrait | None = None
     args_type: type[Struct] | None = None
     make: Factory | None = None

@@ -20,7 +20,7 @@ def kinds_of(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, 
     found = list(ALWAYS)
     for plugin in plugins:
         found += plugin.kinds
-        found += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate))
+        found += (kind for kind, gate in plugin.gated_kinds.items() if gates.enabled(gate.at(gates.release)))
     return tuple(dict.fromkeys(found))
 
 

@@ -195,7 +195,9 @@ class Scheduler:
         """What the scheduler makes of changes: it listens to what some plugin of any profile asked for."""
         profiles = frozenset(self.configuration.profiles)
         actions = union_of_actions(map(self.registrations, sorted(profiles)))
-        return EventHandlers(actions, profiles, self.gates, self.view.settings.requests, self.cluster.resource_slices)
+        slices, classes = self.cluster.resource_slices, self.cluster.device_classes
+        requests = self.view.settings.requests
+        return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)
 
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""

@@ -180,6 +180,10 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
         VersionedField("spec.devices[].allowMultipleAllocations", _CAPACITY),
         VersionedField("spec.devices[].nodeAllocatableResourceMappings", "DRANodeAllocatableResources"),
     ),
+    "DeviceTaintRule": tuple(
+        VersionedField(f"spec.deviceSelector.{field}", "DRADeviceTaints", gone=(35, "driver, pool or device"))
+        for field in ("deviceClassName", "selectors")
+    ),
     "Node": (VersionedField("status.declaredFeatures", "NodeDeclaredFeatures"),),
     "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }

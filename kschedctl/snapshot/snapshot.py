@@ -127,7 +127,11 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """(M,) each: the rows that pods of this scheduler were promised, and the positions of those pods."""
+        """(M,) each: the rows that pods of this scheduler were promised, and the positions of those pods.
+
+        Those that PreEnqueue refuses count, too: a status is written after a pod has come, and that update nominates
+        it in whatever queue it is (UpdateNominatedPod); only a scheduler that started later counts it out.
+        """
         rows, positions = [], []
         for position in self.pods.nominations:
             pod = self.pods.objects[position]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
+from kschedctl.scheduler.dynamic_resources.devices import SELECTS_BY_CEL
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
@@ -31,7 +32,7 @@ def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]
         return
     requests = info.incoming_requests
     if backed(requests, backing_classes(view.objects)):
-        yield from _refusing("ResourceClaim", *_devices(features))
+        yield from _refusing("ResourceClaim", *_devices(inventory))
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
         yield Lean("DeviceClass", Effect.ADMITS)
 
@@ -40,16 +41,23 @@ def _of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Lea
     yield from _refusing("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
-    yield from _refusing(*_devices(inventory.features))
+    yield from _refusing(*_devices(inventory))
     exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
     others = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
     if not inventory.classes.keys() >= {*exact, *others}:
         yield from _refusing("DeviceClass")
 
 
-def _devices(features: Features) -> tuple[str, ...]:
+def _devices(inventory: Inventory) -> Iterator[str]:
     """The kinds that tell which devices there are to be had."""
-    return ("ResourceSlice", *["DeviceTaintRule"] * features.device_taint_rules)
+    yield "ResourceSlice"
+    if not inventory.features.device_taint_rules:
+        return
+    yield "DeviceTaintRule"
+    selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
+    named = {found.device_class_name for found in selectors if found is not None} - {None}
+    if SELECTS_BY_CEL.at(inventory.features.release) and not inventory.classes.keys() >= named:
+        yield "DeviceClass"
 
 
 def _refusing(*kinds: str) -> Iterator[Lean]:

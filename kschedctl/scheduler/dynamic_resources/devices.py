@@ -1,11 +1,11 @@
 """The devices that ResourceSlices publish, each once, and which of them CEL selectors match.
 
-Upstream: NewAllocator and GatherPools in structured/internal/incubating (v1.36).
+Upstream: NewAllocator and GatherPools in structured/internal/incubating, and resourceslice/tracker/tracker.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from sys import intern
 
@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.garbage import without_garbage_collection
-from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Device, DeviceClass, DeviceSelector, DeviceTaintRule, ResourceSlice
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
@@ -25,17 +26,91 @@ from kschedctl.scheduler.dynamic_resources.pools import (
     IndexedSlice,
     PooledDevice,
     consumption,
-    with_taint_rules,
 )
 from kschedctl.scheduler.dynamic_resources.requests import AllocationError, Expression
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
+SELECTS_BY_CEL = ByVersion(
+    "whether rules select devices to taint by a class and by CEL, too",
+    (("", True), ("1.35", False)),
+    "DeviceTaintSelector in resource/v1alpha3/types.go",
+)
+
+
+class TaintRules:
+    """DeviceTaintRules, and the classes by which they may select devices."""
+
+    def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
+        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.list_attributes
+        self._classes = {found.metadata.name: found.spec.selectors for found in classes} if self._by_cel else {}
+        self._rules = [(rule, self._expressions(rule)) for rule in rules]
+        self._allowance = Allowance()
+        self._verdicts: dict[tuple[str, bytes], bool] = {}
+
+    def applied(self, piece: ResourceSlice) -> ResourceSlice | None:
+        """A slice with the taints that rules put on its devices.
+
+        None where an expression does not compile, since the scheduler never comes to know the slice then. Raises
+        InputError when expressions cost too much.
+        """
+        spec = piece.spec
+        devices = list(spec.devices)
+        try:
+            for rule, expressions in self._rules:
+                for i in self._selected(rule, expressions, piece):
+                    devices[i] = replace(devices[i], taints=(*devices[i].taints, rule.spec.taint))
+        except CompileError:
+            return None
+        return replace(piece, spec=replace(spec, devices=tuple(devices)))
+
+    def _expressions(self, rule: DeviceTaintRule) -> list[str] | None:
+        """All that a device has to match, those of the class first; None where there is no such class."""
+        selector = rule.spec.device_selector
+        if selector is None or not self._by_cel:
+            return []
+        of_class: tuple[DeviceSelector, ...] | None = ()
+        if selector.device_class_name is not None:
+            of_class = self._classes.get(selector.device_class_name)
+        if of_class is None:
+            return None
+        return [found.cel.expression for found in (*of_class, *selector.selectors) if found.cel is not None]
+
+    def _selected(self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice) -> Iterator[int]:
+        """Which devices of a slice a rule taints. Raises CompileError and InputError."""
+        selector, spec = rule.spec.device_selector, piece.spec
+        driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
+        if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
+            return
+        for i, device in enumerate(spec.devices):
+            if name in (None, device.name) and all(self._matches(text, spec.driver, device) for text in expressions):
+                yield i
+        if self._allowance.left < 0:
+            what = "the selectors of rules that taint devices cost too much for all devices together"
+            raise InputError(what, where=f"DeviceTaintRule {rule.metadata.name}")
+
+    def _matches(self, expression: str, driver: str, device: Device) -> bool:
+        """An expression that fails for a device does not select it. It is not told that one allows multiple
+        allocations. Raises CompileError."""
+        from kschedctl.scheduler.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
+
+        key = expression, _encode((driver, device.attributes, device.capacity))
+        if key not in self._verdicts:
+            selector = cel.compile_selector(expression, self._lists)
+            seen = replace(device, allow_multiple_allocations=None)
+            try:
+                matches = selector.matches(cel.Input.of(seen, driver, self._lists), self._allowance)
+            except cel.EvaluationError:
+                matches = False
+            self._verdicts[key] = matches
+        return self._verdicts[key]
+
+
 class Devices:
     """What slices and taint rules say under some features, whatever is allocated."""
 
-    def __init__(self, slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule], features: Features) -> None:
+    def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
         self.features = features
         self._kind_ids: dict[bytes, int] = {}
         self._twins: dict[bytes, tuple[int, int, Counters]] = {}
@@ -48,7 +123,7 @@ class Devices:
         """All slices, those that the features leave out aside. Raises InputError."""
         found = self._published
         if self.features.device_taint_rules:
-            found = with_taint_rules(found, self._rules)
+            found = [piece for piece in map(self._rules.applied, found) if piece is not None]
         with without_garbage_collection():
             return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(found)]
 

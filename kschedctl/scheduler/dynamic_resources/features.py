@@ -15,6 +15,11 @@ NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
         ("1.35", ("binding_conditions", "consumable_capacity")),
     ),
 )
+TAINT_RULES_GATE = ByVersion(
+    "the feature gate with which DeviceTaintRules apply",
+    (("", "DRADeviceTaints"), ("1.35", "DRADeviceTaintRules")),
+    "EnableDeviceTaints, since then EnableDeviceTaintRules, in pkg/scheduler/scheduler.go",
+)
 CHECKS_ADMIN_ACCESS = ByVersion(
     "whether adminAccess is an error while DRAAdminAccess is off", (("", False), ("1.32", True))
 )
@@ -45,7 +50,7 @@ class Features(NamedTuple):
             prioritized_list=on("DRAPrioritizedList"),
             partitionable_devices=on("DRAPartitionableDevices"),
             device_taints=on("DRADeviceTaints"),
-            device_taint_rules=on("DRADeviceTaintRules"),
+            device_taint_rules=on(TAINT_RULES_GATE.at(gates.release)),
             binding_conditions=on("DRADeviceBindingConditions") and on("DRAResourceClaimDeviceStatus"),
             consumable_capacity=on("DRAConsumableCapacity"),
             list_attributes=on("DRAListTypeAttributes"),

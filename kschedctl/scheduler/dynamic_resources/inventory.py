@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, Claims, PoolId
 from kschedctl.scheduler.dynamic_resources.claims import pod_claims
-from kschedctl.scheduler.dynamic_resources.devices import Devices
+from kschedctl.scheduler.dynamic_resources.devices import Devices, TaintRules
 from kschedctl.scheduler.dynamic_resources.extended_resources import backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.pools import (
@@ -60,9 +60,10 @@ class Inventory:
         self.objects, self.nodes, self.features = view.objects, view.nodes, features
         self.devices = self.objects.index(
             (Devices, features),
-            lambda slices, rules: Devices(slices, rules, features),
+            lambda slices, rules, classes: Devices(slices, TaintRules(rules, classes, features), features),
             "ResourceSlice",
             "DeviceTaintRule",
+            "DeviceClass",
         )
         self.visible = self.objects.index(
             (VisibleDevices, features),

@@ -1,6 +1,6 @@
 """The devices that a node can see: ResourceSlices put together to pools, checked, in the order of the search.
 
-Upstream: structured/internal/incubating/pools_incubating.go and resourceslice/tracker/tracker.go (v1.36).
+Upstream: structured/internal/incubating/pools_incubating.go (v1.36).
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.api.objects import Device, DeviceTaintRule, ResourceSlice
+from kschedctl.api.objects import Device, ResourceSlice
 from kschedctl.api.quantity import parse
 from kschedctl.scheduler.dynamic_resources.allocated import AllocatedState, DeviceId, PoolId
 from kschedctl.scheduler.dynamic_resources.features import Features
@@ -89,25 +87,6 @@ class Pool:
     @property
     def has_binding_conditions(self) -> bool:
         return any(d.device.binding_conditions for d in self.devices)
-
-
-def with_taint_rules(slices: Iterable[ResourceSlice], rules: Iterable[DeviceTaintRule]) -> list[ResourceSlice]:
-    """The slices with the taints that rules put on their devices."""
-    rules = tuple(rules)
-    return [_tainted(piece, rules) for piece in slices]
-
-
-def _tainted(piece: ResourceSlice, rules: tuple[DeviceTaintRule, ...]) -> ResourceSlice:
-    spec = piece.spec
-    devices = list(spec.devices)
-    for rule in rules:
-        selector = rule.spec.device_selector
-        driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
-        if driver in (None, spec.driver) and pool in (None, spec.pool.name):
-            for i, device in enumerate(devices):
-                if name in (None, device.name):
-                    devices[i] = replace(device, taints=(*device.taints, rule.spec.taint))
-    return replace(piece, spec=replace(spec, devices=tuple(devices)))
 
 
 def billionths(amount: str | int | float) -> int:

@@ -17,7 +17,7 @@ from kschedctl.scheduler.configuration.plugin_args import DynamicResourcesArgs
 from kschedctl.scheduler.declaration import DeclaredPlugin
 from kschedctl.scheduler.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
 from kschedctl.scheduler.dynamic_resources.extended_resources import IN_MEMORY_NAME
-from kschedctl.scheduler.dynamic_resources.features import Features
+from kschedctl.scheduler.dynamic_resources.features import TAINT_RULES_GATE, Features
 from kschedctl.scheduler.dynamic_resources.reservation import released_claims, reserved_claims, user_of
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
@@ -71,7 +71,7 @@ class DynamicResources(DeclaredPlugin):
     default_weight = 2
     gate = "DynamicResourceAllocation"
     kinds = ("ResourceClaim", "DeviceClass", "ResourceSlice")
-    gated_kinds: ClassVar = {"DeviceTaintRule": "DRADeviceTaintRules"}
+    gated_kinds: ClassVar = {"DeviceTaintRule": TAINT_RULES_GATE}
     kinds_matter_to = USES_DEVICES
     args_type = DynamicResourcesArgs
     args_since = 34

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.api.objects import Node, Pod, ResourceSlice
+from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, pod_requests, quantities
 from kschedctl.scheduler.configuration.feature_gates import FeatureGates
+from kschedctl.scheduler.dynamic_resources.features import TAINT_RULES_GATE, Features
 from kschedctl.scheduler.queueing.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
 from kschedctl.scheduler.queueing.events import (
     ASSIGNED_POD,
@@ -56,7 +57,8 @@ class EventHandlers:
     """What a scheduler listens to.
 
     ``actions``: kind -> what some plugin asked for; of nodes and pods it hears everything. ``served``: the
-    schedulerNames of its profiles. ``slices``: the devices that there are, of which rules may taint some.
+    schedulerNames of its profiles. ``slices``: the devices that there are, of which rules may taint some, also by
+    ``classes``.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class EventHandlers:
         served: frozenset[str],
         gates: FeatureGates,
         requests: Options,
+        *,
         slices: Sequence[ResourceSlice] = (),
+        classes: Sequence[DeviceClass] = (),
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
-        self.slices = slices
+        self.slices, self.classes = slices, classes
         self.pre_checked = pre_checked(gates)
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
@@ -77,7 +81,7 @@ class EventHandlers:
             return list(self._of_pod(change))
         if change.kind == NODE:
             return [Occurrence(event, change) for event in self._of_node(change)]
-        if change.kind == "DeviceTaintRule" and self.gates.enabled("DRADeviceTaintRules"):
+        if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
             return [found for tainted in self._tainted(change) for found in self.occurrences(tainted)]
         action = _basic(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
@@ -95,11 +99,15 @@ class EventHandlers:
 
     def _tainted(self, change: ChangedObject) -> Iterator[ChangedObject]:
         """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
-        from kschedctl.scheduler.dynamic_resources.pools import with_taint_rules  # noqa: PLC0415 - behind a gate
+        from kschedctl.scheduler.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
-        old, new = (() if rule is None else (rule,) for rule in (change.old, change.new))
-        for before, after in zip(with_taint_rules(self.slices, old), with_taint_rules(self.slices, new), strict=True):
-            if before != after:
+        features = Features.of(self.gates)
+        old, new = (
+            TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
+        )
+        for piece in self.slices:
+            before, after = old.applied(piece), new.applied(piece)
+            if None not in (before, after) and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 
     # -- nodes -----------------------------------------------------------------------------------------------------

@@ -355,7 +355,7 @@ FIELDS: dict[type, dict[str, Handler]] = {
     },
     api.ResourcePool: {"name": _name},
     api.ResourceSliceSpec: {"driver": _device_driver, "node_name": _name},
-    api.DeviceTaintSelector: {"driver": _device_driver, "pool": _name, "device": _name},
+    api.DeviceTaintSelector: {"device_class_name": _name, "driver": _device_driver, "pool": _name, "device": _name},
     api.TopologyConstraint: {"key": _key},
     api.PodGroupResourceClaim: _CLAIM_REFERENCE,
     api.PodGroupResourceClaimStatus: _named("name", "resource_claim_name"),
