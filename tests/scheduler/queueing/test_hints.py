@@ -2,49 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from small_changes import Json, added, anti_affinity, deleted, node, pod, updated, woken
 
 import kschedctl
 
-Json = dict[str, Any]
 BIG = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-
-
-def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
-    allocatable = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
-    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
-
-
-def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
-    containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
-    metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
-    status = spec.pop("status", {})
-    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
-
-
-def anti_affinity(app: str, key: str = "zone") -> Json:
-    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def added(new: Json) -> Json:
-    return {"action": "Add", "new": new}
-
-
-def updated(old: Json, new: Json) -> Json:
-    return {"action": "Update", "old": old, "new": new}
-
-
-def deleted(old: Json) -> Json:
-    return {"action": "Delete", "old": old}
-
-
-def woken(event: Json, *objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Json:
-    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=gates, kube_version=version)
-    return kschedctl.wakes(cluster, "d/p", event).to_dict()
 
 
 def hints(event: Json, *objects: Json, version: str = "1.36") -> Json:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import small_changes
+from small_changes import Json, added, anti_affinity, deleted, node, pod, updated
 
 import kschedctl
 from kschedctl.scheduler.queueing.event_handlers import POD_DELETED, Occurrence
@@ -17,21 +19,7 @@ from kschedctl.scheduler.queueing.rejectors import Rejectors
 from kschedctl.scheduler.queueing.requeueing import hears
 from kschedctl.scheduler.scheduler import Scheduler
 
-Json = dict[str, Any]
 ON = {"SchedulerQueueingHints": True}
-
-
-def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
-    allocatable = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
-    return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
-
-
-def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
-    containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
-    metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
-    status = spec.pop("status", {})
-    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
 
 
 def thing(kind: str, name: str = "x", **fields: Any) -> Json:
@@ -40,11 +28,6 @@ def thing(kind: str, name: str = "x", **fields: Any) -> Json:
 
 def claim(name: str, **fields: Any) -> Json:
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": {}, **fields}
-
-
-def anti_affinity(app: str) -> Json:
-    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "zone"}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def affinity(app: str) -> Json:
@@ -56,22 +39,9 @@ def spread(app: str) -> Json:
     return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
 
 
-def added(new: Json) -> Json:
-    return {"action": "Add", "new": new}
-
-
-def updated(old: Json, new: Json) -> Json:
-    return {"action": "Update", "old": old, "new": new}
-
-
-def deleted(old: Json) -> Json:
-    return {"action": "Delete", "old": old}
-
-
 def woken(event: Json, *objects: Json, version: str, gates: dict[str, bool] | None = None) -> Json:
-    gates = {**ON, **(gates or {})}
-    cluster = kschedctl.Cluster.from_objects(objects, feature_gates=gates, kube_version=version)
-    return kschedctl.wakes(cluster, "d/p", event).to_dict()
+    """With queueing hints, which no version before 1.32 has by itself."""
+    return small_changes.woken(event, *objects, version=version, gates={**ON, **(gates or {})})
 
 
 def said(found: Json) -> list[tuple[str, str]]:
