@@ -15,7 +15,16 @@ from kschedctl.scheduler.configuration import feature_gates, plugin_args, valida
 from kschedctl.scheduler.configuration.feature_gates import SPECS, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.configuration.strict_decoding import fields_of
 from kschedctl.scheduler.declaration import Declaration
-from kschedctl.scheduler.dynamic_resources import allocator, claims, constraints, features, pools, pre_filter, requests
+from kschedctl.scheduler.dynamic_resources import (
+    allocator,
+    claims,
+    constraints,
+    devices,
+    features,
+    pools,
+    pre_filter,
+    requests,
+)
 from kschedctl.scheduler.extenders import consultation, whole_nodes
 from kschedctl.scheduler.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework import Code
@@ -36,6 +45,7 @@ from kschedctl.scheduler.plugins import (
 )
 from kschedctl.scheduler.preemption import evaluator, selection
 from kschedctl.scheduler.queueing import (
+    backoff_queue,
     event_handlers,
     event_labels,
     events,
@@ -73,6 +83,7 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         registrations.WITHOUT_HINTS,
         requeueing.GATE_DECIDES,
         scheduling_queue.ACTIVATION_LASTS,
+        backoff_queue.COUNTS_ATTEMPTS,
         event_labels.NAMED_EACH,
         pre_checks.REACHES_SPREAD,
         pre_checks.WHILE_RESIZED,
@@ -121,6 +132,8 @@ RULES: Mapping[str, tuple[ByVersion[Any], ...]] = {
         pre_filter.HAS_ALTERNATIVES,
         features.NEWER_ALLOCATOR,
         features.CHECKS_ADMIN_ACCESS,
+        features.TAINT_RULES_GATE,
+        devices.SELECTS_BY_CEL,
         allocator.NONE_IS_ALL,
         allocator.NOT_ALL_TO_HAVE,
         allocator.ALL_OF_CLASS,

@@ -27,14 +27,19 @@ def published(about: str) -> Json:
         "topologyManagerPolicy": "single-numa-node",
         "nodeTopologyPodsFingerprint": fingerprint([("default", about)]),
     }
-    zone = {"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "available": "4"}]}
+    resources = [{"name": "cpu", "available": "4"}, {"name": "memory", "available": "8Gi"}]
     return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": "w1"},
-        "zones": [zone],
+        "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
         "attributes": [{"name": name, "value": value} for name, value in attributes.items()],
     }
+
+
+GUARANTEED = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED}])
+"""All others share the NUMA nodes' cpu, and nothing of the cache matters for them."""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_explain(run: Run, write: Write, tmp_path: Path, about: str, expected: t
     config = tmp_path / "config.yaml"
     config.write_text(CONFIGURATION)
     old = {**pod("old", nodeName="w1"), "status": {"phase": "Running"}}
-    cluster = write(node("w1"), published(about), old, pod("web"))
+    cluster = write(node("w1"), published(about), old, WEB)
     found = run("explain", "web", "-f", cluster, "--config", str(config))
     code, told = expected
     assert found.code == code
