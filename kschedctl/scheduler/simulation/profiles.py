@@ -6,7 +6,7 @@ pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.scheduler.framework import PreEnqueuePlugin, offers
+from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, offers
 from kschedctl.scheduler.leaning import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -45,6 +45,6 @@ class ServingProfiles:
             self._gates[id(framework)] = plugins
         for plugin in plugins:
             status = plugin.pre_enqueue(info, self.view)
-            if status.rejected:
+            if status is not SUCCESS and status.rejected:
                 return ", ".join(status.reasons)
         return ""

@@ -22,7 +22,9 @@ class SpreadAmong:
         self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
     ) -> None:
         self.constraints, self.settings, self.info, self.view = constraints, settings, info, view
-        self.counted: Bools = labelled_nodes(constraints, settings, info, view)
+        self._labelled = labelled_nodes(constraints, settings, info, view)
+        every = np.ones(len(view.nodes), np.bool_)
+        self.counted: Bools = every if self._labelled is None else self._labelled
 
     @property
     def domains(self) -> list[Ints | Rows]:
@@ -34,7 +36,7 @@ class SpreadAmong:
         """(N,) each: the domain of a node, and the matching pods in it."""
         found: list[tuple[Ints | Rows, Counts]] = []
         for constraint in self.constraints:
-            domains, counts = counted(constraint, self.settings, self.info, self.view, self.counted)
+            domains, counts = counted(constraint, self.settings, self.info, self.view, self._labelled)
             rows = self.view.nodes.rows
             found.append((rows, counts) if domains is None else (domains.codes, domains.at_nodes(counts)))
         return found

@@ -6,7 +6,6 @@ Upstream: plugins/podtopologyspread/scoring.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -36,20 +35,27 @@ def raw_scores(
     None where all count.
     """
     complete = labelled_nodes(constraints, settings, info, view)
-    scored = rows if complete.all() else rows[complete[rows]]
-    score = reduce(np.add, (_score(c, settings, info, view, scored=scored, complete=complete) for c in constraints))
-    if scored is rows:
+    scored = rows if complete is None else rows[complete[rows]]
+    score = _score(constraints[0], settings, info, view, scored=scored, complete=complete)
+    for constraint in constraints[1:]:
+        score = score + _score(constraint, settings, info, view, scored=scored, complete=complete)
+    if complete is None:
         return round_half_away(score if rows is view.nodes.rows else score.take(rows)), None
     return round_half_away(np.where(complete, score, 0.0)[rows]), ~complete[rows]
 
 
 def labelled_nodes(
     constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
-) -> Bools:
-    """(N,): the nodes that count: those with all labels, but for the constraints that every pod gets."""
+) -> Bools | None:
+    """(N,): the nodes that count: those with all labels, but for the constraints that every pod gets. None for all."""
     if not info.spec.topology_spread_constraints and settings.system_defaulted:
-        return np.ones(len(view.nodes), np.bool_)
-    return view.memo((NAME, "complete"), lambda: has_all_keys(constraints, view), info)
+        return None
+
+    def some() -> Bools | None:
+        complete = has_all_keys(constraints, view)
+        return None if complete.all() else complete
+
+    return view.memo((NAME, "complete"), some, info)
 
 
 def normalized(scores: Scores, ignored: Bools | None) -> Scores:
@@ -66,7 +72,13 @@ def normalized(scores: Scores, ignored: Bools | None) -> Scores:
 
 
 def _score(
-    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, *, scored: Rows, complete: Bools
+    constraint: SpreadConstraint,
+    settings: SpreadSettings,
+    info: PodInfo,
+    view: Fork,
+    *,
+    scored: Rows,
+    complete: Bools | None,
 ) -> Points:
     """(N,): what one constraint adds to the raw score; the more matching pods in the domain, the more."""
     column = view.nodes.label(constraint.topology_key)
@@ -80,7 +92,7 @@ def _score(
 
 
 def counted(
-    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, complete: Bools
+    constraint: SpreadConstraint, settings: SpreadSettings, info: PodInfo, view: Fork, complete: Bools | None
 ) -> tuple[Domains | None, Counts]:
     """The domains of one constraint, and the matching pods in each; without domains those on each node (N,)."""
     if constraint.topology_key == HOSTNAME:
@@ -88,8 +100,8 @@ def counted(
     column = view.nodes.label(constraint.topology_key)
 
     def labelled() -> tuple[Domains, Domains]:
-        every = _with_unlabelled(column)
-        return every, limited(every, complete & settings.included(constraint, info, view))
+        every, included = _with_unlabelled(column), settings.included(constraint, info, view)
+        return every, limited(every, included if complete is None else included & complete)
 
     key = (NAME, "domains", constraint)
     domains, counting = view.memo(key, labelled, info)
