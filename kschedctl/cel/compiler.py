@@ -34,7 +34,8 @@ _FAULTS = (TypeError, AttributeError, OverflowError, UnicodeError)
 class Program:
     """``output`` is the type of the result; ``variables`` are in the order in which ``evaluate`` takes values.
 
-    ``cost`` is what the last evaluation cost, and ``work`` what else was counted.
+    ``not_run``: regular expressions that cannot be run without google-re2. ``cost`` is what the last evaluation cost,
+    and ``work`` what else was counted.
     """
 
     output: Type
@@ -42,6 +43,7 @@ class Program:
     run: Run
     size: int
     deep: bool
+    not_run: tuple[str, ...] = ()
     cost: int = 0
     work: int = 0
 
@@ -85,4 +87,4 @@ def _compiled(source: str, variables: Mapping[str, Type], structs: Structs) -> P
     planner = Planner(checked, [slots], FIRST + len(slots))
     step = planner.plan(root)
     deep = root.height > _SHALLOW or len(planner.planned) > 200
-    return Program(checked.types[root], tuple(variables), step.run, planner.size, deep)
+    return Program(checked.types[root], tuple(variables), step.run, planner.size, deep, tuple(planner.not_run))

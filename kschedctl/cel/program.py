@@ -49,6 +49,8 @@ class Planner:
     slots: list[dict[str, int]]
     size: int
     planned: dict[SyntaxNode, Computation] = field(default_factory=dict)
+    not_run: list[str] = field(default_factory=list)
+    """Patterns that cannot be run here, the name of the function for one that is computed."""
 
     def plan(self, node: SyntaxNode) -> Computation:
         """How to compute a part. Raises CompileError for a constant that cannot be."""
@@ -180,9 +182,14 @@ class Planner:
         return run
 
     def _check_pattern(self, function: str, args: list[SyntaxNode]) -> None:
-        if function in regular_expressions.PATTERNS and isinstance(args[1], Literal):
+        if function not in regular_expressions.PATTERNS:
+            return
+        pattern = args[1].value if isinstance(args[1], Literal) else None
+        if not (regular_expressions.has_re2() if pattern is None else regular_expressions.is_run(pattern)):
+            self.not_run.append(function if pattern is None else pattern)
+        if pattern is not None:
             try:
-                regular_expressions.check(args[1].value)
+                regular_expressions.check(pattern)
             except CelError as error:
                 raise CompileError(f"program instantiation failed: {error}") from None
 

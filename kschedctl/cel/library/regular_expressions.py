@@ -1,48 +1,122 @@
-"""Regular expressions: RE2, as upstream's Go has them, so that none takes more than linear time.
+"""Regular expressions as Go's regexp has them, in linear time: RE2 where google-re2 is installed, else a safe subset.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/regex.go (v1.36) and matches() of cel-go's standard library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Protocol
 
-from kschedctl.cel.errors import CelError
+from kschedctl.cel.errors import AbortedError, CelError
+from kschedctl.cel.library.simple_patterns import SimplePattern, simple_pattern
 from kschedctl.cel.values import Value
-from kschedctl.errors import InputError
 
-_VARIABLES = ("text", "pattern", "by")
+PROGRAMS_KEPT = 1024
+NOT_RUN = "kschedctl cannot run the regular expression `{}`: install kschedctl[re2]"
+GO_WORDS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""RE2's words for what is wrong with a pattern, where Go's regexp/syntax has others."""
+
+
+class Match(Protocol):
+    """A match, by where it begins and ends."""
+
+    def span(self) -> tuple[int, int]: ...
+
+
+class Pattern(Protocol):
+    """A compiled pattern."""
+
+    def search(self, text: str, pos: int = 0) -> Match | None: ...
 
 
 @cache
-def _program(expression: str) -> Any:
-    """An expression of Google's CEL library, which brings RE2 along. Raises InputError where it cannot be loaded."""
+def has_re2() -> bool:
+    """Whether google-re2 is installed."""
     try:
-        from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - takes a moment
-    except ImportError as error:
-        what = "the package cel-expr-python, which runs the regular expressions of device selectors, cannot be loaded"
-        raise InputError(what, hint=str(error)) from None
-    config = cel.NewEnvConfigFromYaml("extensions: [{name: regex}, {name: optional}]")
-    env = cel.NewEnv(config=config, variables=dict.fromkeys(_VARIABLES, cel.Type.STRING))
-    return env.compile(expression)
+        import re2  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - optional, and takes a moment
+    except ImportError:
+        return False
+    return True
 
 
-def _run(expression: str, text: str, pattern: str, by: str = "") -> Any:
+def is_run(pattern: str) -> bool:
+    """Whether a pattern can be run here, and refused if it is none."""
+    return has_re2() or simple_pattern(pattern) is not None
+
+
+def check(pattern: str) -> None:
+    """Raises CelError for what is no pattern; one that cannot be run here passes."""
+    if has_re2():
+        _by_re2(pattern)
+
+
+@lru_cache(maxsize=PROGRAMS_KEPT)
+def _by_re2(pattern: str) -> Pattern:
+    import re2  # noqa: PLC0415 - optional, and takes a moment
+
+    options = re2.Options()
+    options.log_errors = False
     try:
-        found = _program(expression).eval(data={"text": text, "pattern": pattern, "by": by})
-    except RuntimeError as error:  # what cannot be written as UTF-8
+        compiled: Pattern = re2.compile(pattern, options)
+    except UnicodeError as error:
         raise CelError(str(error)) from None
-    if str(found.type()) == "ERROR":
-        what, _, where = str(found.value()).rpartition(": ")
-        raise CelError(f"error parsing regexp: {what.rpartition('invalid regular expression: ')[2]}: `{where}`")
-    return found.plain_value()
+    except re2.error as error:
+        raise CelError(f"error parsing regexp: {_in_go(error.args[0].decode(errors='replace'))}") from None
+    return compiled
+
+
+def _in_go(error: str) -> str:
+    r"""RE2's error as Go words it.
+
+    >>> _in_go("missing ): (a"), _in_go("trailing \\")
+    ('missing closing ): `(a`', 'trailing backslash at end of expression: ``')
+    """
+    if error.startswith("trailing \\"):
+        return "trailing backslash at end of expression: ``"
+    what, _, where = error.partition(": ")
+    return f"{GO_WORDS.get(what, what)}: `{where}`"
+
+
+def _pattern(pattern: str, text: str) -> Pattern:
+    """Raises CelError for what is no pattern, AbortedError for one that cannot be run on the text here."""
+    if has_re2():
+        return _by_re2(pattern)
+    simple: SimplePattern | None = simple_pattern(pattern)
+    if simple is None or not simple.takes(len(text)):
+        raise AbortedError(NOT_RUN.format(pattern))
+    return simple.compiled
+
+
+def _spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
+    """Where Go's FindAllString finds matches: an empty one that abuts the match before does not count."""
+    compiled = _pattern(pattern, text)
+    at, last_end = 0, -1
+    while at <= len(text):
+        try:
+            match = compiled.search(text, at)
+        except UnicodeError as error:  # half a surrogate pair
+            raise CelError(str(error)) from None
+        if match is None:
+            return
+        begin, end = match.span()
+        if end > begin or begin != last_end:
+            yield begin, end
+        at, last_end = (end if end > at else at + 1), end
 
 
 def matches(text: str, pattern: str) -> bool:
     """Whether a pattern matches somewhere in the text. Raises CelError for no pattern, as the others do."""
-    return bool(_run("text.matches(pattern)", text, pattern))
+    return next(_spans(text, pattern), None) is not None
 
 
 def find(text: str, pattern: str) -> str:
@@ -51,25 +125,20 @@ def find(text: str, pattern: str) -> str:
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """All matches of a pattern, or the first of them; empty ones count."""
-    check(pattern)  # by itself: parentheses around it could make it one
+    """All matches of a pattern, or the first of them; empty ones count.
+
+    >>> find_all("baac", "a*")
+    ['', 'aa', '']
+    """
+    check(pattern)
+    found: list[str] = []
     if limit == 0:
-        return []
-    begin, end = _unused(text)
-    marked: str = _run("regex.replace(text, pattern, by)", text, f"({pattern})", rf"{begin}\1{end}")
-    found = [piece.partition(end)[0] for piece in marked.split(begin)[1:]]
-    return found if limit < 0 else found[:limit]
-
-
-def _unused(text: str) -> tuple[str, str]:
-    """Two characters for private use that are not in the text."""
-    free = (character for character in map(chr, range(0xE000, 0xF8FF)) if character not in text)
-    return next(free), next(free)
-
-
-def check(pattern: str) -> None:
-    """Raises CelError for what is no pattern."""
-    matches("", pattern)
+        return found
+    for begin, end in _spans(text, pattern):
+        found.append(text[begin:end])
+        if len(found) == limit:
+            break
+    return found
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

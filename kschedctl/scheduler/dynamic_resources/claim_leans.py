@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from kschedctl.api.objects import ResourceClaim
+from kschedctl.api.objects import DeviceClass, DeviceSelector, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
+from kschedctl.cel.errors import CompileError
+from kschedctl.cel.library.regular_expressions import has_re2
+from kschedctl.cluster import Gap
 from kschedctl.scheduler.dynamic_resources.claims import ClaimError, claim_name
 from kschedctl.scheduler.dynamic_resources.devices import SELECTS_BY_CEL
 from kschedctl.scheduler.dynamic_resources.extended_resources import backed, backing_classes
 from kschedctl.scheduler.dynamic_resources.features import Features
 from kschedctl.scheduler.dynamic_resources.inventory import Inventory, inventory_of
-from kschedctl.scheduler.leaning import Effect, Lean
+from kschedctl.scheduler.leaning import Effect, Lean, Unknown
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl[re2]")
 
 
 def claim_leans(info: PodInfo, view: Fork, features: Features) -> Iterator[Lean]:
@@ -62,3 +67,39 @@ def _devices(inventory: Inventory) -> Iterator[str]:
 
 def _refusing(*kinds: str) -> Iterator[Lean]:
     return (Lean(kind, Effect.REFUSES) for kind in kinds)
+
+
+def pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
+    """The kinds whose selectors have regular expressions that cannot be run here, where the pod asks for devices."""
+    if has_re2():
+        return
+    inventory = inventory_of(view, features)
+    try:
+        claims = inventory.claims_of(info)
+    except ClaimError:
+        return
+    own = [selector for claim in claims for selector in _own_selectors(claim)]
+    classes = inventory.objects.of("DeviceClass") if claims or features.extended_resource else ()
+    for kind, selectors in (("ResourceClaim", own), ("DeviceClass", _class_selectors(classes))):
+        if any(_is_not_run(selector, features.list_attributes) for selector in selectors):
+            yield Unknown(Lean(kind, Effect.EITHER), NOT_RUN, plugin)
+
+
+def _own_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:
+    if claim.status.allocation is None:
+        for request in claim.spec.devices.requests:
+            for asked in (request.exactly, *request.first_available):
+                yield from asked.selectors if asked is not None else ()
+
+
+def _class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector]:
+    return [selector for found in classes for selector in found.spec.selectors]
+
+
+def _is_not_run(selector: DeviceSelector, lists: bool) -> bool:
+    from kschedctl.scheduler.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
+
+    try:
+        return selector.cel is not None and bool(compile_selector(selector.cel.expression, lists).program.not_run)
+    except CompileError:
+        return False

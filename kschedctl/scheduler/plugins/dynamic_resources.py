@@ -35,7 +35,7 @@ from kschedctl.scheduler.framework import (
     normalize_by_max,
     required_state,
 )
-from kschedctl.scheduler.leaning import Lean
+from kschedctl.scheduler.leaning import Lean, Unknown
 from kschedctl.scheduler.pod_traits import USES_DEVICES
 from kschedctl.scheduler.queueing.events import ClusterEventWithHint
 from kschedctl.scheduler.queueing.hints import claims
@@ -92,6 +92,13 @@ class DynamicResources(DeclaredPlugin):
         from kschedctl.scheduler.dynamic_resources.claim_leans import claim_leans  # noqa: PLC0415 - for few pods
 
         yield from claim_leans(info, view, self.features)
+
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Regular expressions of selectors that cannot be run here."""
+        if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
+            from kschedctl.scheduler.dynamic_resources.claim_leans import pattern_doubts  # noqa: PLC0415 - for few pods
+
+            yield from pattern_doubts(self.name, info, view, self.features)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return claims.events_to_register(gates, self.features)
