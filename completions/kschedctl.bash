@@ -11,7 +11,7 @@ _kschedctl() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word words
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case $word in
-        explain|remedies|wakes|lint|audit|priorities|latency|browse|snapshot|config|simulate|capacity|drain|failures|whatif|races|packing|sampling|topology|demo|version|versions|completion|help) command=$word; break ;;
+        explain|remedies|wakes|lint|audit|priorities|latency|browse|snapshot|config|simulate|capacity|drain|failures|whatif|races|packing|sampling|topology|demo|version|versions|schema|completion|help) command=$word; break ;;
         esac
     done
     case $command/$previous in
@@ -147,11 +147,13 @@ _kschedctl() {
         version/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         versions/-*) words='-o --output --color -v --verbose -q --quiet' ;;
         versions/*) COMPREPLY=($(compgen -W '' -- "$current")); compopt -o filenames; COMPREPLY+=($(compgen -f -- "$current")); return ;;
+        schema/-*) words='' ;;
+        schema/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
         completion/-*) words='' ;;
         completion/*) COMPREPLY=($(compgen -W 'bash zsh fish kubectl' -- "$current")); return ;;
         help/-*) words='' ;;
         help/*) COMPREPLY=($(compgen -W '' -- "$current")); return ;;
-        *) words='explain remedies wakes lint audit priorities latency browse snapshot config simulate capacity drain failures whatif races packing sampling topology demo version versions completion help --help --version' ;;
+        *) words='explain remedies wakes lint audit priorities latency browse snapshot config simulate capacity drain failures whatif races packing sampling topology demo version versions schema completion help --help --version' ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }

@@ -14,7 +14,7 @@ import pytest
 import kschedctl
 
 ROOT = Path(kschedctl.__file__).parent
-LONGEST_FUNCTION, LONGEST_FILE, LONGEST_PLUGIN, MOST_FILES = 39, 400, 200, 25
+LONGEST_FUNCTION, LONGEST_FILE, LONGEST_PLUGIN, MOST_FILES = 39, 400, 250, 26
 LONG_BY_NATURE = {"api/objects.py"}
 """The structs of the API, one after another."""
 TWICE_BY_NATURE = {"Cluster", "NodeAffinity"}

@@ -46,6 +46,7 @@ COMMANDS = {
     "demo": "A short tour of the embedded demo cluster.",
     "version": "The version of this program, of what it replays, and of the cluster.",
     "versions": "What differs between the versions of kube-scheduler, or between two of them?",
+    "schema": "Print the JSON Schema of a document.",
     "completion": "Print the completion script of a shell.",
     "help": "The help of a command, or about a topic: plugins.",
 }
@@ -80,6 +81,7 @@ EPILOGS = {
     "topology": f"Exit codes: 0 nothing found from --fail-on up, 1 findings, {FAILURES}, 5 undecided.",
     "version": f"Exit codes: 0 done, {FAILURES}.",
     "versions": "Exit codes: 0 done, 2 usage, 4 a bug.",
+    "schema": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "completion": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "help": "Exit codes: 0 done, 2 usage, 4 a bug.",
     "browse": f"Exit codes: 0 done, {FAILURES}.",

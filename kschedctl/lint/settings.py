@@ -1,13 +1,10 @@
 """What a project sets for lint: ``[tool.kschedctl.lint]`` of its pyproject.toml, or ``lint:`` of its .kschedctl.yaml.
 
-The JSON Schema of .kschedctl.yaml is ``kschedctl/lint/settings.schema.json``, made from the structs here by
-``python -m kschedctl.lint.settings``.
+``kschedctl schema lint-settings`` prints the JSON Schema of .kschedctl.yaml.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,8 +12,6 @@ import msgspec
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.errors import ConfigurationError, InputError
 from kschedctl.lint.rule import RuleProfile, Severity
-
-SCHEMA_FILE = Path(__file__).with_name("settings.schema.json")
 
 
 class LintSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -61,11 +56,6 @@ def parse_settings(document: Any, where: str) -> ProjectSettings:
     return found
 
 
-def schema_text() -> str:
-    """The schema as its file holds it."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ProjectSettings)}
-    return json.dumps(schema, indent=1) + "\n"
-
-
-if __name__ == "__main__":
-    SCHEMA_FILE.write_text(schema_text())
+def settings_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of .kschedctl.yaml."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ProjectSettings)}

@@ -1,6 +1,6 @@
 """The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kind Explanation.
 
-The JSON Schema is ``kschedctl/reports/schemas/explanation.json``.
+``kschedctl schema explanation`` prints the JSON Schema.
 """
 
 from __future__ import annotations

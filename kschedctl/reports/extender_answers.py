@@ -1,6 +1,6 @@
 """What extenders answered, kept so that the same questions are answered without them: kind ExtenderAnswers.
 
-The JSON Schema is ``kschedctl/reports/schemas/extender-answers.json``.
+``kschedctl schema extender-answers`` prints the JSON Schema.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What users write to ask "what if": a list of steps. apiVersion kschedctl.dev/v1, kind Scenario.
 
-The JSON Schema is ``kschedctl/reports/schemas/scenario.json``.
+``kschedctl schema scenario`` prints the JSON Schema.
 """
 
 from __future__ import annotations

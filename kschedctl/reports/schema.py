@@ -1,12 +1,7 @@
-"""JSON Schemas of the documents that users see, made from the structs.
-
-``python -m kschedctl.reports.schema`` writes them to ``kschedctl/reports/schemas/``.
-"""
+"""JSON Schemas of the documents that users see, made from the structs; ``kschedctl schema KIND`` prints one."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +25,6 @@ from kschedctl.reports.over_time.followed_rollout import FollowedRollout
 from kschedctl.reports.pending import PendingPods
 from kschedctl.reports.queue_run import QueueRun
 from kschedctl.reports.remedies import Remedies, RemediesOfMany
-from kschedctl.reports.scenario import scenario_schema
 from kschedctl.reports.simulation import SimulationReport
 from kschedctl.reports.version import Version
 from kschedctl.reports.version_changes import VersionChanges
@@ -71,27 +65,11 @@ DOCUMENTS: dict[str, Any] = {
     "version": Version,
     "version-changes": VersionChanges,
 }
-"""File name -> the document that it describes."""
+"""Name of a kind -> the document that its schema describes."""
 
-FOLDER = Path(__file__).parent / "schemas"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of(document: type[Document]) -> dict[str, Any]:
     """The JSON Schema (2020-12) of a document."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
-
-
-def schema_text(document: type[Document]) -> str:
-    """The schema as the file holds it."""
-    return json.dumps(schema_of(document), indent=1) + "\n"
-
-
-def scenario_text() -> str:
-    """The schema of what ``whatif`` reads, as its file holds it."""
-    return json.dumps(scenario_schema(), indent=1) + "\n"
-
-
-if __name__ == "__main__":
-    (FOLDER / "scenario.json").write_text(scenario_text())
-    for name, document in DOCUMENTS.items():
-        (FOLDER / f"{name}.json").write_text(schema_text(document))
+    return {"$schema": DIALECT, **msgspec.json.schema(document)}

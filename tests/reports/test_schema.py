@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.reports.schema import DOCUMENTS, FOLDER, schema_of, schema_text
+from kschedctl.reports.schema import DOCUMENTS, schema_of
 
 NODE = {
     "kind": "Node",
@@ -21,8 +21,8 @@ def pod(cpu: str, **spec: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_file_is_what_the_structs_say(name: str) -> None:
-    assert (FOLDER / f"{name}.json").read_text() == schema_text(DOCUMENTS[name])
+def test_a_schema_is_one_of_its_dialect(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(DOCUMENTS[name]))
 
 
 @pytest.mark.parametrize(
