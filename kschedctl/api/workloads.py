@@ -369,7 +369,7 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
         if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
             pod = _pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
-            yield replace(pod, spec=replace(spec, affinity=_pinned(spec.affinity, name)))
+            yield replace(pod, spec=replace(spec, affinity=pinned_to(spec.affinity, name)))
 
 
 def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:
@@ -380,7 +380,7 @@ def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:
     return replace(spec, tolerations=(*spec.tolerations, *added))
 
 
-def _pinned(affinity: Affinity | None, node: str) -> Affinity:
+def pinned_to(affinity: Affinity | None, node: str) -> Affinity:
     """The pod's affinity with its required node terms replaced by the node's name, as the controller does."""
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
     own = affinity or Affinity()

@@ -24,6 +24,11 @@ def _remedy(number: int, remedy: Any) -> str:
     said = [f"{number}: {remedy.summary} ({remedy.by}; opens {', '.join(remedy.opens)})"]
     said += [f"but {remedy.weakens}"] if remedy.weakens else []
     said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
-    said += [f"run: {command}" for command in remedy.commands[bool(remedy.owner_patch) :]]
+    said += [f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _says_the_same(command))]
     comments = "".join(f"# {printable(line)}\n" for text in said for line in text.splitlines())
     return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")
+
+
+def _says_the_same(command: str) -> bool:
+    """Whether it is the command, or the sentence, that makes the owner's patch."""
+    return command.startswith("#") or " --type strategic " in command

@@ -17,8 +17,9 @@ class Remedy(Document, frozen=True):
     ``by``: who makes them, "author" of the workload or "operator" of the cluster, who could make all. ``weakens``: the
     guarantees that are given up, None for none. ``opens``: the nodes that then take the pod. ``commands``: what can be
     typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
-    the scheduler then evicts to make room on the one node that ``opens`` names. ``alternatives``: where the same can be
-    done as well, each replayed too.
+    the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
+    ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
+    each replayed too.
 
     ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
     operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``owner_patch``: what the
@@ -36,6 +37,7 @@ class Remedy(Document, frozen=True):
     alternatives: tuple[str, ...] = ()
     owner: str = ""
     owner_patch: dict[str, Any] = {}
+    restarts: int = 0
 
 
 class SearchReport(Document, frozen=True):

@@ -11,7 +11,16 @@ from kschedctl.reports.explanation import Explanation
 from kschedctl.reports.remedies import ChosenRemedy, Remedies, RemediesOfMany, Remedy
 
 PATCH = {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}
-AUTHOR = Remedy("Ask for it", "author", None, ("n1",), ("kubectl patch …",), (), owner="Job d/j", owner_patch=PATCH)
+AUTHOR = Remedy(
+    "Ask for it",
+    "author",
+    None,
+    ("n1",),
+    ("kubectl patch job --type strategic -p …",),
+    (),
+    owner="Job d/j",
+    owner_patch=PATCH,
+)
 OPERATOR = Remedy("Uncordon n1\nspec: {}", "operator", "much\x1b[2J", ("n1",), ("kubectl uncordon n1",), ())
 
 

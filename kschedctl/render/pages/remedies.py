@@ -77,12 +77,19 @@ def _row(number: int, remedy: Remedy, style: Style) -> tuple[Cell | Stack, ...]:
     cells: list[Cell] = [remedy.summary]
     if remedy.alternatives:
         cells.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
-    if remedy.weakens:
-        cells.append(Marked(f"but {remedy.weakens}", Tone.WARNING))
+    cells += _costs(remedy)
     if style.narrow:
         cells.append(Marked(f"{remedy.by}; opens {opens}", Tone.FAINT))
         return (f"{number}", Stack(tuple(cells)))
     return (f"{number}", Stack(tuple(cells)), remedy.by, opens)
+
+
+def _costs(remedy: Remedy) -> Iterator[Cell]:
+    """What is given up, and who has to start again."""
+    if remedy.weakens:
+        yield Marked(f"but {remedy.weakens}", Tone.WARNING)
+    if remedy.restarts:
+        yield Marked(f"restarts {count(remedy.restarts, 'running pod')} of {remedy.owner}", Tone.FAINT)
 
 
 def _once(alternative: str) -> str:
@@ -135,8 +142,7 @@ def _chosen(number: int, chosen: ChosenRemedy) -> tuple[Cell | Stack, ...]:
     cells: list[Cell] = [remedy.summary]
     if chosen.workloads:
         cells.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
-    if remedy.weakens:
-        cells.append(Marked(f"but {remedy.weakens}", Tone.WARNING))
+    cells += _costs(remedy)
     return (f"{number}", Stack(tuple(cells)), remedy.by, f"{len(chosen.clears):,}")
 
 

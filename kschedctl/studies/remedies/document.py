@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.ownership import owner_of
 from kschedctl.api.workloads import identity
 from kschedctl.reports.remedies import Remedy
 from kschedctl.studies.controllers.templates import template_spec, with_template_spec
@@ -16,31 +17,39 @@ from kschedctl.studies.remedies.changes import Edited, ObjectKey
 from kschedctl.studies.remedies.json_patch import json_patch, plain
 from kschedctl.studies.remedies.owners import OwnerPatch, owner_patch
 from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.rollouts import RolledOut
 from kschedctl.studies.remedies.trials import RemedyTrial
 
 
 def remedy_of(
-    found: Ranked, own: ObjectKey, workload: Struct | None = None, edits: Mapping[ObjectKey, Edited] | None = None
+    found: Ranked,
+    own: ObjectKey,
+    workload: Struct | None = None,
+    edits: Mapping[ObjectKey, Edited] | None = None,
+    rolled: RolledOut | None = None,
 ) -> Remedy:
     """What is told of changes that work; ``own``: the asked pod, which may come of a ``workload``'s manifest.
 
-    ``edits``: of all objects, where those of the trial are not all.
+    ``edits``: of all objects, where those of the trial are not all; ``rolled``: the rollout of a changed template.
     """
     trial = found.trial
     fixes = trial.changes
     weakens = [*dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)]
-    if trial.victims:
-        weakens.append(f"evicts {', '.join(trial.victims)}")
-    patch = _owner_patch(trial.edits[own]) if own in trial.edits and _is_written(trial.edits[own]) else None
+    victims = rolled.victims if rolled else trial.victims
+    if victims:
+        weakens.append(f"evicts {', '.join(victims)}")
+    written = own in trial.edits and _is_written(trial.edits[own])
+    patch = _owner_patch(trial, edits or trial.edits, own) if written else None
     return Remedy(
         summary=_sentence(fix.text for fix in fixes),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(weakens) or None,
         opens=trial.opens,
-        commands=(*(patch.commands if patch else ()), *(c for fix in fixes for c in fix.commands)),
+        commands=(*(c for fix in fixes for c in fix.commands), *(patch.commands if patch else ())),
         changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
         kinds=tuple(fix.kind for fix in fixes),
-        victims=trial.victims,
+        victims=victims,
+        restarts=rolled.restarted if rolled else 0,
         alternatives=found.alternatives,
         owner=str(patch.owner) if patch else "",
         owner_patch=patch.patch if patch else {},
@@ -68,10 +77,14 @@ def _is_written(own: Edited) -> bool:
     return replace(own.before, status=own.after.status) != own.after
 
 
-def _owner_patch(own: Edited) -> OwnerPatch:
-    assert isinstance(own.before, Pod)
-    assert isinstance(own.after, Pod)
-    return owner_patch(own.before, own.after)
+def _owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, Edited], own: ObjectKey) -> OwnerPatch:
+    """For the asked pod, and all that are changed as it is."""
+    before, after = trial.edits[own].before, trial.edits[own].after
+    assert isinstance(before, Pod)
+    assert isinstance(after, Pod)
+    owner, pods = owner_of(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
+    waiting = [pod for pod in pods if not pod.spec.node_name and owner_of(pod) == owner]
+    return owner_patch(before, after, waiting if trial.created else ())
 
 
 def _sentence(texts: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible
 from kschedctl.studies.remedies.ranking import Ranked
 from kschedctl.studies.remedies.remedies import may_help, searched, unheard
+from kschedctl.studies.remedies.rollouts import RolledOut, Rollouts
 from kschedctl.studies.remedies.search import RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, changed_cluster
 from kschedctl.studies.remedies.ways.new_nodes import more_like
@@ -95,6 +96,7 @@ class GreedyChoice:
     rest: Settled
     progress: Progress
     call_extender: CallExtender | None = None
+    rollouts: Rollouts = field(default_factory=Rollouts)
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
     complete: bool = True
     interrupted: bool = False
@@ -122,7 +124,8 @@ class GreedyChoice:
                 return False
             self.progress(1)
             cleared = len(self.rest.waiting) - len(after.waiting)
-            if cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best)):
+            better = cleared > 0 and (best is None or _worth(proposal, after) < _worth(*best))
+            if better and self.rollouts.holds(proposal.remedy.trial):
                 best = proposal, after
             if cleared > 0 and (more := proposal.of_nodes(-(-self._hoped(proposal) // cleared))):
                 queue.append(more)
@@ -209,7 +212,10 @@ def remedies_of_many(
         scope=scope,
         waiting=len(waiting),
         cleared=sum(key not in choice.rest.waiting for key in waiting),
-        chosen=tuple(_chosen(proposal, some, cluster) for proposal, some in choice.chosen),
+        chosen=tuple(
+            _chosen(proposal, some, cluster, choice.rollouts.of(proposal.remedy.trial))
+            for proposal, some in choice.chosen
+        ),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
         **left_out(scheduler),
@@ -239,11 +245,11 @@ def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: 
     return replace(group, found=tuple(best), impossible=impossible(search))
 
 
-def _chosen(proposal: Proposal, clears: Collection[str], cluster: Cluster) -> ChosenRemedy:
+def _chosen(proposal: Proposal, clears: Collection[str], cluster: Cluster, rolled: RolledOut | None) -> ChosenRemedy:
     """The remedy with the changes of all the pods that it is for."""
     trial = proposal.remedy.trial
     everywhere = edits_for_all(cluster, proposal)
-    remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere)
+    remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere, rolled=rolled)
     workloads = dict.fromkeys(str(owner_of(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
     return ChosenRemedy(remedy, tuple(sorted(clears)), tuple(workloads))
 

@@ -7,13 +7,14 @@ keys that the API defines for them and replaces the others; ``$patch: replace`` 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod, TopologySpreadConstraint
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, owner_of
+from kschedctl.lint.stored_pods import as_written
 from kschedctl.studies.remedies import kubectl
 from kschedctl.studies.remedies.changes import ObjectKey
 from kschedctl.studies.remedies.json_patch import plain
@@ -21,36 +22,44 @@ from kschedctl.studies.remedies.json_patch import plain
 Json = dict[str, Any]
 REPLACED = {"topologySpreadConstraints", "ports"}
 """Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
-MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims"}
+MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")
 ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """What admission adds to every pod, with tolerationSeconds."""
+REPLACES_NONE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Who does not replace a pod that waits when its template is another; a StatefulSet does not in order, see Forced
+rollback in StatefulSets (k8s.io/docs)."""
 TEMPLATES = {"CronJob": ("spec", "jobTemplate", "spec", "template")}
 
 
 class OwnerPatch(NamedTuple):
-    """What the author of the ``owner`` writes: the ``patch``; ``anew``: it cannot be patched in place."""
+    """What the author of the ``owner`` writes: the ``patch``; ``anew``: it cannot be patched in place.
+
+    ``waiting``: the pods that keep the old template for ever unless somebody deletes them.
+    """
 
     owner: Owner
     patch: Json
     anew: bool
+    waiting: tuple[ObjectKey, ...] = ()
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command that patches; where there is none, what has to be done."""
+        """The command that patches, and those without which that does nothing; or what has to be done."""
         if self.anew:
             who = " ".join(str(self.owner).split())
             return (f"# {who} cannot be patched in this: make it anew from its manifest with {self.text}",)
         key = ObjectKey(*self.owner)
-        return (kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", self.text),)
+        patch = kubectl.run("patch", *kubectl.named(key), "--type", "strategic", "-p", self.text)
+        return (patch, *map(kubectl.delete, self.waiting))
 
     @property
     def text(self) -> str:
         return json.dumps(self.patch, ensure_ascii=False, separators=(",", ":"))
 
 
-def owner_patch(before: Pod, after: Pod) -> OwnerPatch:
-    """From the pod as it was read, and as it should be."""
+def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
+    """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = owner_of(before)
     old, new = _template(before), _template(after)
     patch: Any = _merge(old, new)
@@ -59,27 +68,18 @@ def owner_patch(before: Pod, after: Pod) -> OwnerPatch:
         patch = {part: patch}
     only_tolerations = set(patch) == {"spec"} and set(patch["spec"]) == {"tolerations"}
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not only_tolerations)
-    return OwnerPatch(owner, patch, anew)
+    deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
+    return OwnerPatch(owner, patch, anew, deleted)
 
 
 def _template(pod: Pod) -> Json:
     """What of the pod stands in its template."""
-    spec = pod.spec
+    spec = as_written(pod)
     written = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
-    own = tuple(map(_as_written, spec.topology_spread_constraints))
-    found: Json = plain(replace(spec, tolerations=written, topology_spread_constraints=own))
+    found: Json = plain(replace(spec, tolerations=written))
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         found.pop(field, None)
     return {"spec": found}
-
-
-def _as_written(constraint: TopologySpreadConstraint) -> TopologySpreadConstraint:
-    """Without what the API server adds to the selector for matchLabelKeys."""
-    selector = constraint.label_selector
-    if selector is None or not constraint.match_label_keys:
-        return constraint
-    kept = tuple(e for e in selector.match_expressions if e.key not in constraint.match_label_keys)
-    return replace(constraint, label_selector=replace(selector, match_expressions=kept))
 
 
 def _merge(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:

@@ -9,10 +9,17 @@ from kschedctl.studies.remedies.trials import RemedyTrial
 
 
 class Ranked(NamedTuple):
-    """A set of changes that works, and the names of where the same would do as well."""
+    """A set of changes that works, and others that do the same elsewhere, or more of the same."""
 
     trial: RemedyTrial
-    alternatives: tuple[str, ...] = ()
+    others: tuple[RemedyTrial, ...] = ()
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """The names of where the same would do as well."""
+        own = {fix.where for fix in self.trial.changes}
+        names = (" and ".join(fix.where for fix in other.changes if fix.where not in own) for other in self.others)
+        return tuple(dict.fromkeys(filter(None, names)))
 
 
 def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
@@ -20,7 +27,7 @@ def ranked(found: Iterable[RemedyTrial]) -> list[Ranked]:
     alike: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(found, key=_rank):
         alike.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
-    return [Ranked(first, _elsewhere(first, others)) for first, *others in alike.values()]
+    return [Ranked(first, tuple(others)) for first, *others in alike.values()]
 
 
 def _rank(trial: RemedyTrial) -> tuple[bool, int, float, bool, int, str]:
@@ -34,10 +41,3 @@ def _rank(trial: RemedyTrial) -> tuple[bool, int, float, bool, int, str]:
         -len(trial.opens),
         " ".join(fix.text for fix in fixes),
     )
-
-
-def _elsewhere(first: RemedyTrial, others: Iterable[RemedyTrial]) -> tuple[str, ...]:
-    """What tells the others from the first, where they are the same done elsewhere."""
-    own = {fix.where for fix in first.changes}
-    names = (" and ".join(fix.where for fix in other.changes if fix.where not in own) for other in others)
-    return tuple(dict.fromkeys(filter(None, names)))

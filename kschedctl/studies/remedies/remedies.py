@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from kschedctl.studies.remedies.catalogue import against, everywhere
 from kschedctl.studies.remedies.document import remedy_of
 from kschedctl.studies.remedies.impossible import impossible, too_large
 from kschedctl.studies.remedies.ranking import Ranked, ranked
+from kschedctl.studies.remedies.rollouts import Rollouts
 from kschedctl.studies.remedies.search import RemedySearch, RemedyWishes
 from kschedctl.studies.remedies.trials import Trials, held
 from kschedctl.studies.shared_cluster import of_extenders
@@ -64,11 +66,15 @@ def remedies_of(
     )
     if not may_help(report, asked):
         return found
-    search, best = searched(asked, wishes, progress)
+    search, ranking = searched(asked, wishes, progress)
+    rollouts = Rollouts(asked.workload)
+    best = tuple(rollouts.holding(ranking))
     return replace(
         found,
-        remedies=tuple(remedy_of(each, search.trials.key, asked.workload) for each in best),
-        impossible=impossible(search),
+        remedies=tuple(
+            remedy_of(each, search.trials.key, asked.workload, rolled=rollouts.of(each.trial)) for each in best
+        ),
+        impossible=(*impossible(search), *rollouts.refused()),
         extended=of_extenders(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=together((found.unknown, unheard(best))),
@@ -84,10 +90,12 @@ def with_remedies(report: Explanation, asked: StandIn) -> Explanation:
     """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
     if not may_help(report, asked):
         return report
-    search, best = searched(asked, RemedyWishes(smallest=True))
-    shown = tuple(remedy_of(each, search.trials.key, asked.workload) for each in best[:SHOWN])
-    lines = too_large(search.trials.base) if shown else impossible(search)
-    unknown = together((report.unknown, unheard(best[:SHOWN])))
+    search, ranking = searched(asked, RemedyWishes(smallest=True))
+    rollouts = Rollouts(asked.workload)
+    best = tuple(islice(rollouts.holding(ranking), SHOWN))
+    shown = tuple(remedy_of(each, search.trials.key, asked.workload, rolled=rollouts.of(each.trial)) for each in best)
+    lines = too_large(search.trials.base) if shown else (*impossible(search), *rollouts.refused())
+    unknown = together((report.unknown, unheard(best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 

@@ -1,0 +1,214 @@
+"""A change of a pod's template replayed as its controller makes it: all pods of the workload, within its limits.
+
+The pod alone fits after each remedy; its siblings get the same template, and they move, restart and preempt with it.
+Upstream: pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). Strategies are not read where no
+manifest says them: those that the API server sets by default are replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
+from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, owner_of
+from kschedctl.api.workloads import NEW, DaemonSet, Deployment, StatefulSet, pinned_to
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.lint.stored_pods import as_written
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+from kschedctl.studies.controllers.changed_workloads import Existing, first_to_go
+from kschedctl.studies.controllers.creation import create
+from kschedctl.studies.controllers.one_more import ORDINAL_LABELS
+from kschedctl.studies.controllers.rollout import Rollout, renamed, roll_out
+from kschedctl.studies.controllers.rollout_limits import Change, set_pace, slot
+from kschedctl.studies.edits.cluster_edits import added, with_pods
+from kschedctl.studies.remedies.changes import ObjectKey
+from kschedctl.studies.remedies.ranking import Ranked
+from kschedctl.studies.remedies.trials import RemedyTrial, changed_cluster
+from kschedctl.studies.settling import victims
+
+KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
+"""Kinds whose pods keep their template until they are deleted."""
+
+MOST_REFUSED = 3
+
+
+class RolledOut(NamedTuple):
+    """What a changed template did: running pods of the ``owner`` were ``restarted``, the ``victims`` of others evicted.
+
+    ``refused``: why nobody should do it; empty where more pods of the workload have a node in the end.
+    """
+
+    owner: Owner
+    restarted: int = 0
+    victims: tuple[str, ...] = ()
+    refused: str = ""
+
+
+class Rollouts:
+    """Rollouts of trials' changes, each replayed once, and only when it is asked for."""
+
+    def __init__(self, manifest: Struct | None = None) -> None:
+        self._manifest = manifest
+        self._known: dict[int, tuple[RemedyTrial, RolledOut | None]] = {}
+
+    def of(self, trial: RemedyTrial) -> RolledOut | None:
+        """None where no template is changed, or nobody else is made from it."""
+        if id(trial) not in self._known:
+            self._known[id(trial)] = trial, _replayed(trial, self._manifest)
+        return self._known[id(trial)][1]
+
+    def holds(self, trial: RemedyTrial) -> bool:
+        found = self.of(trial)
+        return found is None or not found.refused
+
+    def refused(self) -> Iterator[str]:
+        """What was asked about and would do harm, and why."""
+        for trial, found in islice(((t, f) for t, f in self._known.values() if f and f.refused), MOST_REFUSED):
+            assert found is not None
+            yield f"{' and '.join(fix.text for fix in trial.changes)}: {found.refused}"
+
+    def holding(self, best: Iterable[Ranked]) -> Iterator[Ranked]:
+        """Those of the ranked that hold, each replayed when it is its turn."""
+        for each in best:
+            first, *others = [trial for trial in (each.trial, *each.others) if self.holds(trial)] or (None,)
+            if first is not None:
+                yield Ranked(first, tuple(other for other in others if other is not None))
+
+
+def changes_template(trial: RemedyTrial) -> bool:
+    """Whether what makes the pod is changed."""
+    own = next((edit for key, edit in trial.edits.items() if key == ObjectKey.of(trial.own)), None)
+    return own is not None and isinstance(own.before, Pod) and own.before.spec != trial.own.spec
+
+
+def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
+    owner, own = owner_of(trial.own), ObjectKey.of(trial.own)
+    if owner.kind in ("Pod", "Node") or not changes_template(trial):
+        return None
+    edits = {key: edit for key, edit in trial.edits.items() if key != own}
+    cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
+    old = Existing(cluster).of(*owner)
+    if not any(pod.key != trial.own.key for pod in old):
+        return None
+    try:
+        change, cluster = _planned(owner, trial.own, old, cluster, manifest)
+    except InputError as error:
+        return RolledOut(owner, refused=f"its pods are not created: {error.what}")
+    return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender))
+
+
+def _planned(
+    owner: Owner, asked: Pod, old: Sequence[Pod], cluster: Cluster, manifest: Struct | None
+) -> tuple[Change, Cluster]:
+    """What becomes of the pods, and the cluster in which the old and the new ones both are. Raises InputError."""
+    siblings = [pod for pod in old if pod.key != asked.key]
+    change = Change(str(owner))
+    if owner.kind in KEEPS_OTHERS:
+        change.kept, wanted = siblings, 1
+    else:
+        change.removed = first_to_go(siblings if owner.kind == "StatefulSet" else old)
+        wanted = _replicas(manifest) or 1 + len(siblings)
+    made = [_new(asked, pod, number) for number, pod in enumerate((asked, *siblings)[:wanted])]
+    creation = create(cluster, made)
+    change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
+    _set_pace(change, owner, manifest)
+    gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
+    cluster = with_pods(creation.applied(cluster), gone)
+    return change, added(cluster, (*renamed(change), *change.new))
+
+
+def _replicas(manifest: Struct | None) -> int | None:
+    spec = manifest.spec if isinstance(manifest, Deployment | StatefulSet) else None
+    return spec.replicas if spec else None
+
+
+def _set_pace(change: Change, owner: Owner, manifest: Struct | None) -> None:
+    """As the manifest says it, or as it is by default; two that wait are of a StatefulSet that makes them in parallel.
+
+    Who changes a StatefulSet deletes the pod that waits, for which it would wait for ever: that one's place is empty.
+    """
+    if owner.kind in (*KEEPS_OTHERS, "Job"):
+        return
+    default = {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
+    workload = manifest if isinstance(manifest, Deployment | StatefulSet | DaemonSet) else default
+    set_pace(change, workload)
+    if isinstance(workload, StatefulSet):
+        parallel = any(not pod.spec.node_name for pod in change.removed)
+        change.ordered = workload.spec.pod_management_policy != "Parallel" and not parallel
+
+
+def _new(template: Pod, old: Pod, number: int) -> Pod:
+    """The pod that comes for an old one, as its controller creates it."""
+    owner, meta = owner_of(template), old.metadata
+    labels = dict(template.metadata.labels)
+    labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
+    labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
+    name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW}-{number}"
+    references = tuple(_of_new_set(each, owner) for each in template.metadata.owner_references)
+    spec = _spec(as_written(template), owner, template, old)
+    made = replace(
+        template.metadata, name=name, uid="", labels=labels, owner_references=references, creation_timestamp=None
+    )
+    return Pod(made, spec, PodStatus("Pending"))
+
+
+def _of_new_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
+    return replace(reference, name=f"{owner.name}-{NEW}") if owner.kind == "Deployment" else reference
+
+
+def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
+    """Without a node and what admission sets; a DaemonSet's pod for its node, a StatefulSet's with its own claims."""
+    spec = replace(spec, node_name="", priority=None, preemption_policy=None)
+    if owner.kind == "DaemonSet":
+        return replace(spec, affinity=pinned_to(spec.affinity, slot(old)))
+    if owner.kind != "StatefulSet":
+        return spec
+    volumes = list(spec.volumes)
+    for place, volume in enumerate(volumes):
+        source = volume.persistent_volume_claim
+        if source is not None and source.claim_name == f"{volume.name}-{template.metadata.name}":
+            own = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
+            volumes[place] = replace(volume, persistent_volume_claim=own)
+    return replace(spec, volumes=tuple(volumes))
+
+
+def _with_priority(pod: Pod, asked: Pod) -> Pod:
+    """With that of the changed template where admission did not know its class."""
+    if pod.spec.priority is not None:
+        return pod
+    spec = replace(pod.spec, priority=asked.spec.priority, preemption_policy=asked.spec.preemption_policy)
+    return replace(pod, spec=spec)
+
+
+def _rolled_out(owner: Owner, change: Change, scheduler: Scheduler) -> RolledOut:
+    simulation = Simulation(scheduler)
+    view = simulation.view
+    own = [_position(view, pod) for pod in (*change.kept, *renamed(change), *change.new)]
+    before = int((view.node[own] >= 0).sum())
+    rollout = Rollout(change, simulation, lambda pod: _position(view, pod))
+    gone = dict.fromkeys(victims(roll_out([rollout], simulation)))
+    placed = int((view.node[own] >= 0).sum())
+    restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
+    evicted = tuple(view.pods.objects[position].key for position in gone if position not in own)
+    found = RolledOut(owner, restarted, evicted)
+    if len(evicted) < len(gone):
+        return found._replace(refused="its rollout evicts pods of its own")
+    if rollout.old or rollout.coming:
+        return found._replace(refused=f"its rollout gets {rollout.said}")
+    if placed < min(before + 1, change.desired):
+        return found._replace(refused=f"{placed} of its pods have a node then, {before} have one now")
+    return found
+
+
+def _position(view: Fork, pod: Pod) -> Position:
+    found = view.pods.position(pod.key)
+    assert found is not None
+    return found
