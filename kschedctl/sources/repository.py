@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.builds.build import Build, BuiltObject
-from kschedctl.sources.documents.documents import Content, parse, read_content
+from kschedctl.sources.documents.documents import Content, read_content
 from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
+from kschedctl.sources.documents.schemas import parse_without_schemas
 from kschedctl.sources.files import STDIN, open_file, shown
 from kschedctl.sources.kustomizations import Kustomizations
 
@@ -106,7 +107,7 @@ class _Reading:
     def _documents(self, file: str, name: str, content: Content) -> None:
         """Nothing of a file is kept where one of its documents cannot be read."""
         text, templated = Text(name, content), bool(_PLACEHOLDER.search(content.text))
-        for document in list(parse(content)):
+        for document in parse_without_schemas(content):
             found = [each for each in objects_of(document, text) if _is_object(each.value)]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not found and not _is_empty_list(document.value):

@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,6 +122,28 @@ def test_number_of_documents(text: str, count: int, tmp_path: FilePath) -> None:
     file = tmp_path / "f"
     file.write_text(text)
     assert len(list(read_manifests(str(file)))) == count
+
+
+MANY = {
+    "markers": "---\na: 1\n---\n# nothing\n---\nb:\n- c: 1\n",
+    "a first one without a marker": "# head\na: 1\n---\nb: 2\n",
+    "ends": "a: 1\n...\nb: 2\n...\n---\nc: 3\n",
+    "directives": "%YAML 1.1\n---\na: 1\n...\n%YAML 1.1\n---\nb: 2\n",
+    "a tag that a directive declares": "a: 1\n...\n%TAG !k! tag:yaml.org,2002:\n---\nb: !k!str 2\n",
+    "markers in text": "a: |\n  ---\n  x\nb: 'y\n  --- z'\n---\nc: 3\n",
+    "other line breaks": "a: 'x\u2028  y'\nb: 1\n---\nc: 3\n",
+    "Windows": "---\r\na: 1\r\n---\r\nb: 2\r\n",
+    "JSON": '--- {"a": 1}\n---\n{"b": [1,\n 2]}\n',
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_document_parsed_by_itself_stands_where_it_does_among_all(name: str) -> None:
+    roots = list(yaml.compose_all(MANY[name], Loader=yaml.CSafeLoader))
+    keys = [root.value[0][0] for root in roots if isinstance(root, yaml.MappingNode)]
+    located = [each.locate((key.value,)) for each, key in zip(manifests(MANY[name]), keys, strict=True)]
+    assert located == [(key.start_mark.line + 1, key.start_mark.column + 1) for key in keys]
+    assert len(keys) > 1
 
 
 def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:

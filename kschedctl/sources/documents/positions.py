@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kschedctl.sources.documents.documents import Content, parse, read_content
 from kschedctl.sources.documents.json_positions import JsonPositions
 from kschedctl.sources.documents.place import ParsedDocument
-from kschedctl.sources.documents.yaml_positions import Spot, spots
+from kschedctl.sources.documents.yaml_positions import YamlPositions
 from kschedctl.sources.files import STDIN, open_file, shown
 
 _SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
@@ -34,12 +34,7 @@ class Text:
         """
         if self.content.is_json:
             return self._json.locate(document, path)
-        spot = self._yaml[document]
-        for step in path:
-            if step not in spot.inside:
-                break
-            spot = spot.inside[step]
-        return spot.line, spot.column
+        return self._yaml.locate(document, path)
 
     def source(self, line: int) -> str:
         """The template from which the document that begins here was rendered, as Helm notes it; empty for others."""
@@ -60,8 +55,8 @@ class Text:
         return JsonPositions(self.content.text)
 
     @cached_property
-    def _yaml(self) -> dict[int, Spot]:
-        return spots(self.content.text)
+    def _yaml(self) -> YamlPositions:
+        return YamlPositions(self.content.text)
 
 
 class LocatedObject(NamedTuple):

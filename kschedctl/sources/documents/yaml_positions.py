@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import yaml
@@ -11,6 +13,10 @@ from yaml import events
 from kschedctl.sources.documents.yaml_documents import LOADER, key_text, resolve
 
 Key = str | int
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
+_CONTENT = re.compile(r"^[ \t]*+[^\s#%]", re.MULTILINE)
+"""What makes a document of lines without a marker: something beside comments and directives."""
+_OTHER_BREAK = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
 class Spot:
@@ -18,19 +24,62 @@ class Spot:
 
     __slots__ = ("column", "inside", "line")
 
-    def __init__(self, mark: Any, inside: Mapping[Key, Spot]) -> None:
-        self.line, self.column, self.inside = mark.line + 1, mark.column + 1, inside
+    def __init__(self, mark: Any, inside: Mapping[Key, Spot], line: int) -> None:
+        """``line``: how many there are before the text that the mark is of."""
+        self.line, self.column, self.inside = line + mark.line + 1, mark.column + 1, inside
 
 
-def spots(text: str) -> dict[int, Spot]:
-    """Of each document of a text that can be parsed, by number from 1; the empty ones are numbers too."""
+class YamlPositions:
+    """Of a text that can be parsed; only the documents that somebody asks about are parsed again."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spots: dict[int, Spot] = {}
+
+    def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
+        """Line and column, from 1, of a field of a document; of the nearest above it that is there."""
+        if number not in self._spots:
+            self._spots |= self._document(number) or _spots(self._text, 0)
+        spot = self._spots[number]
+        for step in path:
+            if step not in spot.inside:
+                break
+            spot = spot.inside[step]
+        return spot.line, spot.column
+
+    def _document(self, number: int) -> dict[int, Spot]:
+        """The document by itself; nothing where it needs what stands before it."""
+        if number > len(self._ranges):
+            return {}
+        start, end = self._ranges[number - 1]
+        try:
+            found = _spots(self._text[start:end], self._text.count("\n", 0, start))
+        except yaml.YAMLError:  # a directive that is not repeated
+            return {}
+        return {number: found[1]} if len(found) == 1 else {}
+
+    @cached_property
+    def _ranges(self) -> list[tuple[int, int]]:
+        """Where each document begins and ends; none where line breaks are such as only YAML knows."""
+        if _OTHER_BREAK.search(self._text):
+            return []
+        markers = list(_MARKER.finditer(self._text))
+        ends = [match.start() for match in markers] + [len(self._text)]
+        found = [(match.start(), end) for match, end in zip(markers, ends[1:], strict=True) if match[0] == "---"]
+        bare = [(0, ends[0])] + [(m.end(), end) for m, end in zip(markers, ends[1:], strict=True) if m[0] == "..."]
+        return sorted(found + [(start, end) for start, end in bare if _CONTENT.search(self._text, start, end)])
+
+
+def _spots(text: str, line: int) -> dict[int, Spot]:
+    """Of each document of a text that can be parsed, by number from 1; the empty ones are numbers too.
+
+    ``line``: how many there are before the text.
+    """
     found: dict[int, Spot] = {}
-    number = 0
     stream: Iterator[Any] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
         if type(event) is events.DocumentStartEvent:
-            number += 1
-            found[number] = _Builder().build(stream)
+            found[len(found) + 1] = _Builder(line).build(stream)
     return found
 
 
@@ -48,8 +97,8 @@ def _name(event: Any) -> str:
 class _Open:
     """A mapping or list that is read: where it began, its fields, and the key whose value comes next."""
 
-    def __init__(self, event: Any) -> None:
-        self.event = event
+    def __init__(self, event: Any, line: int) -> None:
+        self.event, self.line = event, line
         self.inside: dict[Key, Spot] = {}
         self.is_list = type(event) is events.SequenceStartEvent
         self.key: Any = None
@@ -57,14 +106,14 @@ class _Open:
     def add(self, event: Any, inside: Mapping[Key, Spot]) -> None:
         """A value, at the event with which it begins."""
         if self.is_list:
-            self.inside[len(self.inside)] = Spot(event.start_mark, inside)
+            self.inside[len(self.inside)] = Spot(event.start_mark, inside, self.line)
         elif self.key is None:
             self.key = event
         else:
             if _is_merge(self.key):
                 self._merge(inside)
             else:
-                self.inside[_name(self.key)] = Spot(self.key.start_mark, inside)
+                self.inside[_name(self.key)] = Spot(self.key.start_mark, inside, self.line)
             self.key = None
 
     def _merge(self, inside: Mapping[Key, Spot]) -> None:
@@ -79,7 +128,8 @@ class _Open:
 class _Builder:
     """Builds the spots of one document."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: int) -> None:
+        self.line = line
         self.open: list[_Open] = []
         self.anchors: dict[str, Mapping[Key, Spot]] = {}
         self.root: Spot | None = None
@@ -91,7 +141,7 @@ class _Builder:
             if kind is events.DocumentEndEvent:
                 break
             if kind is events.MappingStartEvent or kind is events.SequenceStartEvent:
-                self.open.append(_Open(event))
+                self.open.append(_Open(event, self.line))
             elif kind is events.AliasEvent:
                 self._add(event, self.anchors.get(event.anchor, {}))
             elif kind is events.ScalarEvent:
@@ -108,4 +158,4 @@ class _Builder:
         if self.open:
             self.open[-1].add(event, inside)
         else:
-            self.root = Spot(event.start_mark, inside)
+            self.root = Spot(event.start_mark, inside, self.line)
