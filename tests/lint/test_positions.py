@@ -127,7 +127,7 @@ def test_number_of_documents(text: str, count: int, tmp_path: FilePath) -> None:
 MANY = {
     "markers": "---\na: 1\n---\n# nothing\n---\nb:\n- c: 1\n",
     "a first one without a marker": "# head\na: 1\n---\nb: 2\n",
-    "ends": "a: 1\n...\nb: 2\n...\n---\nc: 3\n",
+    "ends": "a: 1\n...\n---\nb: 2\n...\n# end\n---\nc: 3\n",
     "directives": "%YAML 1.1\n---\na: 1\n...\n%YAML 1.1\n---\nb: 2\n",
     "a tag that a directive declares": "a: 1\n...\n%TAG !k! tag:yaml.org,2002:\n---\nb: !k!str 2\n",
     "markers in text": "a: |\n  ---\n  x\nb: 'y\n  --- z'\n---\nc: 3\n",

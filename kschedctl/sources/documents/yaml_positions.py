@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -13,9 +14,9 @@ from yaml import events
 from kschedctl.sources.documents.yaml_documents import LOADER, key_text, resolve
 
 Key = str | int
-_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|\Z)", re.MULTILINE)
+_MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _CONTENT = re.compile(r"^[ \t]*+[^\s#%]", re.MULTILINE)
-"""What makes a document of lines without a marker: something beside comments and directives."""
+"""What makes a document of the lines before the first marker: something beside comments and directives."""
 _OTHER_BREAK = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
@@ -63,11 +64,10 @@ class YamlPositions:
         """Where each document begins and ends; none where line breaks are such as only YAML knows."""
         if _OTHER_BREAK.search(self._text):
             return []
-        markers = list(_MARKER.finditer(self._text))
-        ends = [match.start() for match in markers] + [len(self._text)]
-        found = [(match.start(), end) for match, end in zip(markers, ends[1:], strict=True) if match[0] == "---"]
-        bare = [(0, ends[0])] + [(m.end(), end) for m, end in zip(markers, ends[1:], strict=True) if m[0] == "..."]
-        return sorted(found + [(start, end) for start, end in bare if _CONTENT.search(self._text, start, end)])
+        starts = [match.start() for match in _MARKER.finditer(self._text)]
+        first = starts[0] if starts else len(self._text)
+        bare = [0] if _CONTENT.search(self._text, 0, first) else []
+        return list(pairwise([*bare, *starts, len(self._text)]))
 
 
 def _spots(text: str, line: int) -> dict[int, Spot]:
